@@ -1,0 +1,3 @@
+from sweeper.app import main
+
+main()

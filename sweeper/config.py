@@ -1,0 +1,207 @@
+"""The only place that turns Hydra's DictConfig into values; reports all mistakes at once."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from sweeper.errors import ConfigError
+from sweeper.values import Json, Load, Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetConfig:
+    """The model that is served; ``drafts`` maps a method to its draft checkpoint for this model."""
+
+    name: str
+    model: str
+    revision: str | None = None
+    args: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    drafts: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodConfig:
+    """``speculative`` goes to ``--speculative-config`` key by key; ``None`` is no speculation."""
+
+    name: str
+    speculative: dict[str, Any] | None
+    trained_draft: bool = False
+    warm: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetConfig:
+    name: str | None
+    file: str | None
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    kind: Literal["vllm", "external"]
+    command: tuple[str, ...]
+    args: dict[str, Any]
+    env: dict[str, str]
+    port: int | None
+    base_url: str | None
+    api_key_env: str | None
+    start_timeout_s: float
+    stop_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackerConfig:
+    name: Literal["mlflow", "none"]
+    tracking_uri: str | None
+    experiment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One composed configuration, typed: the schema of everything in ``conf/``."""
+
+    target: TargetConfig
+    method: MethodConfig
+    dataset: DatasetConfig
+    sampling: Sampling
+    load: Load
+    server: ServerConfig
+    tracker: TrackerConfig
+    gamma: int
+    allow_large_gamma: bool
+    repeats: int
+    baseline: Literal["shared", "off"]
+    mode: Literal["run", "plan"]
+    max_error_rate: float
+    seed: int
+    output_dir: str
+
+
+_FIX = {
+    "string_type": "quote it, for example '{path}=\"7e12345\"'",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "finite_number": "a finite number",
+}
+
+
+def config_dir() -> Path:
+    """Where ``conf/`` is: inside the package in a wheel, beside it in a checkout."""
+    package = Path(__file__).resolve().parent
+    for candidate in (package / "conf", package.parent / "conf"):
+        if (candidate / "config.yaml").is_file():
+            return candidate
+    raise ConfigError(f"no conf/config.yaml in or beside {package}")
+
+
+def new_sweep_dir(output_dir: str) -> str:
+    """A name no other sweep has: ``<output_dir>/<date>/<time>-<6 random hex digits>``."""
+    now = datetime.now()
+    return f"{output_dir}/{now:%Y-%m-%d}/{now:%H-%M-%S}-{secrets.token_hex(3)}"
+
+
+def register_resolvers() -> None:
+    """Make ``${sweep_dir:…}`` known to OmegaConf; asked twice, one configuration answers alike."""
+    OmegaConf.register_new_resolver("sweep_dir", new_sweep_dir, use_cache=True, replace=True)
+
+
+def plain(cfg: DictConfig) -> dict[str, Json]:
+    """The configuration without Hydra's own part, interpolations resolved, as plain JSON types."""
+    own = OmegaConf.masked_copy(cfg, [str(k) for k in cfg if k not in ("hydra", "experiment")])
+    try:
+        data = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as problem:
+        where = f"{problem.full_key}: " if problem.full_key else ""
+        raise ConfigError(where + str(problem).strip().splitlines()[0]) from None
+    assert isinstance(data, dict)
+    return {str(key): value for key, value in data.items()}
+
+
+def settings_from(cfg: DictConfig) -> Settings:
+    """Convert strictly: no key unknown, no value retyped, every mistake in one message."""
+    return settings_from_mapping(plain(cfg))
+
+
+def settings_from_mapping(data: Mapping[str, Json]) -> Settings:
+    """:func:`settings_from` for plain data."""
+    adapter = TypeAdapter(Settings)
+    try:
+        # Through JSON: strict there still takes a list for a tuple, and 4.0 or "4" for no integer.
+        settings = adapter.validate_json(json.dumps(data), strict=True, extra="forbid")
+    except ValidationError as problem:
+        raise ConfigError("\n".join(_sentence(e) for e in problem.errors())) from None
+    mistakes = list(_range_mistakes(settings))
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    return settings
+
+
+def _range_mistakes(s: Settings) -> list[str]:
+    """What types cannot say, one sentence each."""
+    rules = [
+        (s.dataset.limit is not None and s.dataset.limit < 1, "dataset.limit: at least 1, or null"),
+        (s.repeats < 1, f"repeats: {s.repeats}: at least 1"),
+        (not 0 <= s.max_error_rate <= 1, f"max_error_rate: {s.max_error_rate}: between 0 and 1"),
+        (s.sampling.max_tokens < 1, f"sampling.max_tokens: {s.sampling.max_tokens}: at least 1"),
+        (
+            not 0 <= s.sampling.temperature < float("inf"),
+            f"sampling.temperature: {s.sampling.temperature}: a finite number, at least 0",
+        ),
+        (not 0 < s.sampling.top_p <= 1, f"sampling.top_p: {s.sampling.top_p}: above 0, at most 1"),
+        (s.load.concurrency != 1, "load.concurrency: sequential sends one request at a time: 1"),
+        (s.load.warmup_requests < 0, "load.warmup_requests: at least 0"),
+        (not s.load.request_timeout_s > 0, "load.request_timeout_s: above 0 seconds"),
+        (not s.server.start_timeout_s > 0, "server.start_timeout_s: above 0 seconds"),
+        (
+            s.server.kind == "external" and s.server.base_url is None,
+            "server.base_url: needed for server=external, such as http://127.0.0.1:8000",
+        ),
+        (s.server.kind == "vllm" and not s.server.command, "server.command: empty"),
+    ]
+    return [text for wrong, text in rules if wrong]
+
+
+def _sentence(error: ErrorDetails) -> str:
+    path = ".".join(str(part) for part in error["loc"])
+    if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"{path}: unknown key{did_you_mean(str(error['loc'][-1]), _siblings(error['loc']))}"
+    if error["type"] in ("missing", "missing_argument"):
+        return f"{path}: missing"
+    shown = json.dumps(error["input"], default=str)
+    fix = _FIX.get(error["type"], "").replace("{path}", path)
+    return f"{path}: {shown}: {error['msg'].lower()}" + (f"; {fix}" if fix else "")
+
+
+def _siblings(loc: tuple[int | str, ...]) -> list[str]:
+    """Names that would have been right where ``loc`` points."""
+    kind: Any = Settings
+    for part in loc[:-1]:
+        kind = get_type_hints(kind).get(str(part)) if is_dataclass(kind) else None
+    return [f.name for f in fields(kind)] if is_dataclass(kind) else []
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """``". Did you mean 'gamma'?"``, else the list of what exists, else nothing."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f". Did you mean '{close[0]}'?"
+    return f"; known: {', '.join(known)}" if known else ""
+
+
+def this_python(command: tuple[str, ...]) -> tuple[str, ...]:
+    """``python`` as first token stands for the interpreter that runs sweeper."""
+    return (sys.executable, *command[1:]) if command[:1] == ("python",) else command

@@ -1,0 +1,94 @@
+"""The body of every request: prompt and sampling, each field said explicitly."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+
+from sweeper.values import Json, Message, Prompt, Sampling
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request to send: ``body`` lacks only the model's name."""
+
+    prompt_id: str
+    category: str | None
+    repeat: int
+    turn: int
+    path: str
+    body: dict[str, Json]
+
+
+def requests_of(
+    prompts: Iterable[Prompt], sampling: Sampling, repeats: int = 1
+) -> Iterator[Request]:
+    """Every prompt of the first repeat in order, then of the second, and so on.
+
+    Method and γ have no part in it: every arm gets the same bytes in the same order.
+    """
+    listed = tuple(prompts)
+    for repeat in range(repeats):
+        for prompt in listed:
+            yield Request(
+                prompt_id=prompt.id,
+                category=prompt.category,
+                repeat=repeat,
+                turn=0,
+                path=CHAT if prompt.messages is not None else COMPLETIONS,
+                body=body_of(prompt, sampling, repeat),
+            )
+
+
+def body_of(prompt: Prompt, sampling: Sampling, repeat: int = 0) -> dict[str, Json]:
+    """What vLLM gets. The seed is drawn from prompt and repeat, so that it is the same in every
+    arm and differs between repeats."""
+    text: dict[str, Json] = (
+        {"messages": [asdict(message) for message in prompt.messages]}
+        if prompt.messages is not None
+        else {"prompt": prompt.text}
+    )
+    fields = asdict(sampling)
+    del fields["name"]
+    fields["seed"] = _seed(sampling.seed, prompt.id, repeat)
+    return text | fields | {"n": 1, "stream": False, "return_token_ids": True}
+
+
+def _seed(seed: int, prompt_id: str, repeat: int) -> int:
+    digest = hashlib.sha256(f"{seed}/{prompt_id}/{repeat}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+WARMUP_TEXTS = (
+    "Name three things one can see from a train window in autumn.",
+    "Write a short note to a neighbour about a parcel left at the door.",
+    "Explain in two sentences how a zip fastener works.",
+    "List the steps for folding a paper boat.",
+    "What is a good way to remember the order of the planets?",
+    "Write a line of Python that counts the vowels in a word.",
+    "Describe the smell of rain on warm stone.",
+    "Give two reasons to label the shelves of a workshop.",
+)
+"""Sent before measuring; none of them is in a shipped dataset."""
+
+CANARY_TEXT = (
+    "Repeat this line three times, word for word: "
+    "red green blue red green blue red green blue red green blue red green blue red green blue"
+)
+"""Made to be drafted: any lookup finds the next words in the prompt."""
+
+
+def extra_prompts(like: Prompt, texts: Iterable[str], kind: str) -> tuple[Prompt, ...]:
+    """Prompts of the same shape as ``like`` (chat or plain) with other words."""
+    chat = like.messages is not None
+    return tuple(
+        Prompt(
+            id=f"{kind}-{number}",
+            messages=(Message(role="user", content=text),) if chat else None,
+            text=None if chat else text,
+        )
+        for number, text in enumerate(texts)
+    )

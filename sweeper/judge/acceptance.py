@@ -1,0 +1,171 @@
+"""What the drafts of one point were worth, pooled over its requests: sum first, then divide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sweeper.judge.bootstrap import Bootstrap, Figure, resample, undefined
+from sweeper.judge.positions import Positions, longest_draft, positions_of
+from sweeper.values import RequestRecord, SpecCounts
+
+State = Literal[
+    "drafted",
+    "no speculation",
+    "no per-request metrics",
+    "no drafts",
+    "drafted but nothing accepted",
+]
+NOTHING = SpecCounts(verify_steps=0, drafted=0, accepted=0)
+
+_POOLED = ("S", "D", "A", "steps", "emitted", "S_of_known", "steps_of_known")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """Acceptance figures of one point; ``docs/metrics.md`` has the formulas.
+
+    ``survival[i - 1]`` belongs to draft position i, and so do the other two. ``violations`` counts
+    the requests, of ``checked``, whose tokens and steps do not add up.
+    """
+
+    state: State
+    verify_steps: int
+    drafted: int
+    accepted: int
+    without_metrics: int
+    acceptance_rate: Figure
+    mean_acceptance_length: Figure
+    draft_coverage: Figure
+    tokens_per_decode_step: Figure
+    survival: tuple[Figure, ...]
+    position_acceptance: tuple[Figure, ...]
+    conditional_acceptance: tuple[Figure, ...]
+    checked: int
+    violations: int
+
+
+def acceptance(
+    records: Sequence[RequestRecord], *, gamma: int, baseline: bool, seed: int
+) -> Acceptance:
+    """Figures of the successful requests among ``records``."""
+    good = [r for r in records if not r.error]
+    counted = [r.spec for r in good if r.spec is not None]
+    state = _state(counted, baseline)
+    boot = resample(((r.prompt_id, _row(r)) for r in good), names=_POOLED, seed=seed)
+    length = 0 if baseline else longest_draft(counted, gamma)
+    positions = _positions(good, state, length, seed)
+    checks = [c for r in good if (c := _adds_up(r, gamma, baseline)) is not None]
+    return Acceptance(
+        state=state,
+        verify_steps=sum(c.verify_steps for c in counted),
+        drafted=sum(c.drafted for c in counted),
+        accepted=sum(c.accepted for c in counted),
+        without_metrics=0 if baseline else len(good) - len(counted),
+        acceptance_rate=_of_drafts(boot, state, "A/D"),
+        mean_acceptance_length=_of_drafts(boot, state, "1+A/S"),
+        draft_coverage=_coverage(boot, state),
+        tokens_per_decode_step=_tokens_per_step(boot),
+        survival=positions.survival,
+        position_acceptance=positions.position_acceptance,
+        conditional_acceptance=positions.conditional_acceptance,
+        checked=len(checks),
+        violations=checks.count(False),
+    )
+
+
+def unmeasured_acceptance(reason: str) -> Acceptance:
+    """The acceptance of a point without usable requests."""
+    none = undefined(reason)
+    return Acceptance(
+        state="no per-request metrics",
+        verify_steps=0,
+        drafted=0,
+        accepted=0,
+        without_metrics=0,
+        acceptance_rate=none,
+        mean_acceptance_length=none,
+        draft_coverage=none,
+        tokens_per_decode_step=none,
+        survival=(),
+        position_acceptance=(),
+        conditional_acceptance=(),
+        checked=0,
+        violations=0,
+    )
+
+
+def _state(counted: Sequence[SpecCounts], baseline: bool) -> State:
+    if baseline:
+        return "no speculation"
+    if not counted:
+        return "no per-request metrics"
+    if not any(c.drafted for c in counted):
+        return "no drafts"
+    if not any(c.accepted for c in counted):
+        return "drafted but nothing accepted"
+    return "drafted"
+
+
+def _row(record: RequestRecord) -> Mapping[str, float]:
+    """The quantities of one request; those with ``_of_known`` need both sources."""
+    spec, steps = record.spec or NOTHING, record.decode_steps
+    both = record.spec is not None and steps is not None
+    # The first token of a request comes from prefill, not from a decode step.
+    emitted = max((record.completion_tokens or 0) - 1, 0)
+    return {
+        "S": spec.verify_steps,
+        "D": spec.drafted,
+        "A": spec.accepted,
+        "steps": steps or 0,
+        "emitted": emitted if steps is not None else 0,
+        "S_of_known": spec.verify_steps if both else 0,
+        "steps_of_known": (steps or 0) if both else 0,
+    }
+
+
+def _of_drafts(boot: Bootstrap, state: State, formula: Literal["A/D", "1+A/S"]) -> Figure:
+    if state not in ("drafted", "drafted but nothing accepted"):
+        return undefined(state)
+    reason = "" if state == "drafted" else state
+    if formula == "A/D":
+        return boot.figure(lambda s: s["A"] / s["D"], reason)
+    return boot.figure(lambda s: 1 + s["A"] / s["S"], reason)
+
+
+def _coverage(boot: Bootstrap, state: State) -> Figure:
+    if state in ("no speculation", "no per-request metrics"):
+        return undefined(state)
+    if not boot.total["steps_of_known"]:
+        return undefined("no decode steps counted per request")
+    reason = "" if state == "drafted" else state
+    return boot.figure(lambda s: s["S_of_known"] / s["steps_of_known"], reason)
+
+
+def _tokens_per_step(boot: Bootstrap) -> Figure:
+    if not boot.total["steps"]:
+        return undefined("no decode steps counted per request")
+    return boot.figure(lambda s: s["emitted"] / s["steps"])
+
+
+def _positions(good: Sequence[RequestRecord], state: State, length: int, seed: int) -> Positions:
+    if state not in ("drafted", "drafted but nothing accepted"):
+        none = (undefined(state),) * length
+        return Positions(survival=none, position_acceptance=none, conditional_acceptance=none)
+    counted = [(r.prompt_id, r.spec) for r in good if r.spec is not None]
+    return positions_of(counted, length=length, seed=seed)
+
+
+def _adds_up(record: RequestRecord, gamma: int, baseline: bool) -> bool | None:
+    """Whether T = 1 + S + A + Z - completion_tokens is one of 0..γ, with Z = steps - S >= 0.
+
+    T is what was accepted past the end of the text and never emitted. The identity holds for
+    vLLM 0.32. ``None`` where a count is missing.
+    """
+    spec = NOTHING if baseline else record.spec
+    if spec is None or record.decode_steps is None or record.completion_tokens is None:
+        return None
+    without_draft = record.decode_steps - spec.verify_steps
+    cut = 1 + spec.verify_steps + spec.accepted + without_draft - record.completion_tokens
+    return without_draft >= 0 and 0 <= cut <= gamma

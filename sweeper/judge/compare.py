@@ -1,0 +1,188 @@
+"""Every point of a sweep beside its baseline: a pure function of the files of one sweep folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptance
+from sweeper.judge.arms import Arm, read_arm
+from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.comparable import engine_differences, incomparable, unrecorded
+from sweeper.judge.speedup import (
+    Pair,
+    identical_share,
+    output_rate_ratio,
+    pair,
+    rendered_differently,
+    request_time_ratio,
+)
+from sweeper.judge.timing import Timing, timing, unmeasured_timing
+from sweeper.store import SweepFolder, read_sweep
+from sweeper.values import PlannedPoint, Point, PointResult, Sweep
+
+MISCONFIGURED_BELOW = 1.05
+"""Mean acceptance length under which a trained draft is taken for a wrong one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One point and its figures; everything a report shows of it.
+
+    ``status`` is that of the result, or ``lost`` and ``not measured yet`` without one. Only a
+    completed point has figures. ``baseline`` is the number of the point compared with, ``None``
+    for a baseline itself. ``speedup`` is the ratio of output rates, ``speedup_request_time`` that
+    of request times; both are paired by request and above 1 when the point is faster.
+    """
+
+    planned: PlannedPoint
+    result: PointResult | None
+    status: str
+    reason: str
+    baseline: int | None
+    success_rate: float | None
+    acceptance: Acceptance
+    request_time_s: Figure
+    output_tokens_per_s: Figure
+    speedup: Figure
+    speedup_request_time: Figure
+    identical_share: Figure
+    synthetic: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> int:
+        return self.planned.number
+
+    @property
+    def point(self) -> Point:
+        return self.planned.point
+
+    @property
+    def completed(self) -> bool:
+        return self.status == "completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Against:
+    """The figures that need the baseline."""
+
+    speedup: Figure
+    request_time: Figure
+    identical: Figure
+    notes: tuple[str, ...] = field(default=())
+
+
+def compare(folder: SweepFolder) -> tuple[Comparison, ...]:
+    """All points in order of their numbers, measured or not."""
+    sweep = read_sweep(folder)
+    seed = _seed(sweep)
+    points = sweep.plan.points
+    needed = {p.baseline for p in points}
+    bases = {p.number: read_arm(folder, p) for p in points if p.number in needed}
+    return tuple(
+        _comparison(bases.get(p.number) or read_arm(folder, p), bases, seed) for p in points
+    )
+
+
+def _seed(sweep: Sweep) -> int:
+    seed = sweep.settings.get("seed") if isinstance(sweep.settings, dict) else None
+    return seed if isinstance(seed, int) and seed >= 0 else 0
+
+
+def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int) -> Comparison:
+    point, drafts, times = arm.planned.point, *_figures(arm, seed)
+    base = None if arm.planned.baseline is None else bases.get(arm.planned.baseline)
+    against = _against(arm, base, seed)
+    return Comparison(
+        planned=arm.planned,
+        result=arm.result,
+        status=arm.status,
+        reason=arm.reason,
+        baseline=arm.planned.baseline,
+        success_rate=_success_rate(arm.result),
+        acceptance=drafts,
+        request_time_s=times.request_time_s,
+        output_tokens_per_s=times.output_tokens_per_s,
+        speedup=against.speedup,
+        speedup_request_time=against.request_time,
+        identical_share=against.identical,
+        synthetic=_is_synthetic(point),
+        notes=(*arm.notes, *_acceptance_notes(point, drafts), *against.notes),
+    )
+
+
+def _figures(arm: Arm, seed: int) -> tuple[Acceptance, Timing]:
+    if not arm.usable:
+        reason = arm.why
+        return unmeasured_acceptance(reason), unmeasured_timing(reason)
+    point = arm.planned.point
+    drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
+    return drafts, timing(arm.records, seed=seed)
+
+
+def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:
+    reason = _no_pair(arm, base)
+    if reason or base is None or base.result is None or arm.result is None:
+        none = undefined(reason)
+        return _Against(speedup=none, request_time=none, identical=none)
+    pairs = pair(base.records, arm.records)
+    same = identical_share(pairs, greedy=arm.planned.point.sampling.greedy, seed=seed)
+    notes = (*engine_differences(base.result, arm.result), *_assumed(base.result, arm.result))
+    reason = incomparable(base.result, arm.result) or _other_prompts(pairs)
+    if reason:
+        none = undefined(reason)
+        return _Against(speedup=none, request_time=none, identical=same, notes=notes)
+    return _Against(
+        speedup=output_rate_ratio(pairs, seed=seed),
+        request_time=request_time_ratio(pairs, seed=seed),
+        identical=same,
+        notes=notes,
+    )
+
+
+def _no_pair(arm: Arm, base: Arm | None) -> str:
+    """Why there is nothing to divide by, empty when there is."""
+    if arm.planned.point.is_baseline:
+        return "is the baseline"
+    if not arm.usable:
+        return arm.why
+    if base is None:
+        return "no baseline in this sweep"
+    if not base.usable:
+        return f"baseline {base.why}"
+    if any(r.spec is not None and r.spec.drafted for r in base.records):
+        return "the baseline drafted tokens: its server speculates"
+    return ""
+
+
+def _other_prompts(pairs: Sequence[Pair]) -> str:
+    count = rendered_differently(pairs)
+    return f"not comparable: {count} prompts were rendered differently" if count else ""
+
+
+def _assumed(base: PointResult, result: PointResult) -> Iterator[str]:
+    missing = sorted({*unrecorded(base), *unrecorded(result)})
+    if missing:
+        yield f"provenance without {' and '.join(missing)}: equal conditions are assumed"
+
+
+def _acceptance_notes(point: Point, found: Acceptance) -> Iterator[str]:
+    if found.violations:
+        yield f"{found.violations} of {found.checked} requests: tokens and steps do not add up"
+    if found.without_metrics and found.state != "no per-request metrics":
+        yield f"{found.without_metrics} requests without speculation metrics are not in A/D"
+    length = found.mean_acceptance_length.value
+    if point.trained_draft and length is not None and length < MISCONFIGURED_BELOW:
+        yield f"1+A/S {length:.2f} of a trained draft: wrong method, draft or layers?"
+
+
+def _success_rate(result: PointResult | None) -> float | None:
+    if result is None or not result.requests:
+        return None
+    return 1 - result.failed / result.requests
+
+
+def _is_synthetic(point: Point) -> bool:
+    speculative = point.server.speculative or {}
+    return speculative.get("rejection_sample_method") == "synthetic"

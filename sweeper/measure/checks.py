@@ -1,0 +1,89 @@
+"""Does what the requests say agree with what the server counted, and with vLLM's arithmetic?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweeper.measure.counters import Counters
+from sweeper.values import Json, Point, RequestRecord
+
+MISCONFIGURED_BELOW = 1.05
+"""Tokens per step with trained draft weights below which the weights are hardly the right ones."""
+
+
+def cross_check(records: Sequence[RequestRecord], change: Counters | None) -> dict[str, Json]:
+    """Sums over requests beside the counters' differences; ``agree`` is ``None`` without counters.
+
+    Counters also hold the steps of requests that failed, so a failed request makes a difference
+    explicable but not agreement.
+    """
+    if change is None:
+        return {"agree": None, "reason": "no server counters"}
+    good = [record for record in records if not record.error]
+    sums = {
+        "completion_tokens": sum(record.completion_tokens or 0 for record in good),
+        "prompt_tokens": sum(record.prompt_tokens or 0 for record in good),
+    }
+    if good and all(record.spec is not None for record in good):
+        sums["verify_steps"] = sum(r.spec.verify_steps for r in good if r.spec)
+        sums["drafted"] = sum(r.spec.drafted for r in good if r.spec)
+        sums["accepted"] = sum(r.spec.accepted for r in good if r.spec)
+    pairs = {name: [total, getattr(change, name)] for name, total in sums.items()}
+    differing = {k: v for k, v in pairs.items() if v[1] is not None and v[0] != v[1]}
+    return {"agree": not differing, "requests_and_server": pairs, "differing": sorted(differing)}
+
+
+def identity_violation(record: RequestRecord, gamma: int) -> str | None:
+    """``completion_tokens = 1 + S + A + Z - T`` with ``0 <= T <= γ``, else what is off.
+
+    Z decode steps had no draft, T tokens were cut at the end of the answer (checked on vLLM 0.32).
+    ``None`` when it holds or cannot be checked.
+    """
+    if record.error or record.decode_steps is None or record.completion_tokens is None:
+        return None
+    steps = record.spec.verify_steps if record.spec else 0
+    accepted = record.spec.accepted if record.spec else 0
+    without_draft = record.decode_steps - steps
+    cut = 1 + steps + accepted + without_draft - record.completion_tokens
+    if 0 <= cut <= gamma and without_draft >= 0:
+        return None
+    return (
+        f"{record.prompt_id}: {record.completion_tokens} tokens, but 1 + S {steps} + A {accepted} "
+        f"+ Z {without_draft} = {1 + steps + accepted + without_draft}"
+    )
+
+
+def point_warnings(
+    point: Point, records: Sequence[RequestRecord], counters: dict[str, Json]
+) -> list[str]:
+    """What a reader must know before believing this point."""
+    warnings = []
+    good = [record for record in records if not record.error]
+    off = [text for record in good if (text := identity_violation(record, point.gamma))]
+    if off:
+        warnings.append(
+            f"token accounting does not close for {len(off)} of {len(good)} requests, "
+            f"first: {off[0]}"
+        )
+    check = counters.get("cross_check", {})
+    if check.get("agree") is False:
+        named = ", ".join(check["differing"])
+        warnings.append(f"requests and server counters disagree on {named}")
+    if not point.is_baseline and any(record.spec is None for record in good):
+        warnings.append("per-request speculation counts are missing for some requests")
+    if point.trained_draft:
+        warnings += _trained(good)
+    if point.sampling.ignore_eos:
+        warnings.append("ignore_eos: text after its natural end drafts unlike real answers")
+    return warnings
+
+
+def _trained(good: Sequence[RequestRecord]) -> list[str]:
+    steps = sum(r.spec.verify_steps for r in good if r.spec)
+    accepted = sum(r.spec.accepted for r in good if r.spec)
+    if steps and 1 + accepted / steps < MISCONFIGURED_BELOW:
+        return [
+            f"misconfigured? a trained draft accepted {accepted} tokens in {steps} steps "
+            f"(1+A/S {1 + accepted / steps:.2f}); check that it belongs to this target"
+        ]
+    return []

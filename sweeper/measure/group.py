@@ -1,0 +1,86 @@
+"""One server and its points, from start to stop; what a launcher runs, here or in a job."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from sweeper import store
+from sweeper.drive.datasets import digest, read_prompts
+from sweeper.errors import DatasetError, ServerError
+from sweeper.measure.point import Emit, measure, unmeasured
+from sweeper.serve.session import serve
+from sweeper.store import PointFolder, SweepFolder
+from sweeper.values import Dataset, Event, Group, PlannedPoint, PointResult, Prompt
+
+log = logging.getLogger(__name__)
+
+
+def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[PointResult]:
+    """Start the server once, measure its points in order, stop it.
+
+    A server that does not start, or dies, fails the points it has not served; nothing is raised
+    for it, because other groups go on.
+    """
+    folder = SweepFolder(sweep_dir)
+    server = folder.new_server(group.server.key)
+    results: list[PointResult] = []
+    name = f"{group.points[0].point.label} on {group.points[0].point.target}"
+    emit(Event(kind="server_starting", server=name, text=server.path.name))
+
+    def wait(seconds: float) -> None:
+        emit(Event(kind="server_waiting", server=name, seconds=seconds))
+
+    try:
+        with serve(group.server, server, wait) as session:
+            emit(Event(kind="server_ready", server=name, seconds=session.start_s))
+            for planned in group.points:
+                home = folder.point(planned)
+                with _log_to(home):
+                    prompts = _prompts(planned.point.dataset)
+                    results.append(measure(session, planned, prompts, home, sweep, emit))
+    except (ServerError, DatasetError) as problem:
+        emit(Event(kind="warning", server=name, text=str(problem)))
+        results += _fail_rest(group.points, folder, sweep, str(problem), server.path.name, emit)
+    emit(Event(kind="server_stopped", server=name))
+    return results
+
+
+def _fail_rest(
+    points: Sequence[PlannedPoint], folder: SweepFolder, sweep: str, reason: str, server: str,
+    emit: Emit,
+) -> list[PointResult]:
+    """Write a failed result for every point that has none."""
+    failed = []
+    for planned in points:
+        home = folder.point(planned)
+        if home.read_result() is None:
+            result = unmeasured(planned, sweep, reason, server)
+            store.write_json(home.result, store.to_json(result))
+            emit(Event(kind="point_ended", point=planned.number, text=reason))
+            failed.append(result)
+    return failed
+
+
+def _prompts(dataset: Dataset) -> tuple[Prompt, ...]:
+    """The prompts as planned; a file that has changed since is refused."""
+    path = Path(dataset.path)
+    if digest(path) != dataset.digest:
+        raise DatasetError(f"{path} has changed since the sweep was planned; plan it again")
+    return read_prompts(path, limit=dataset.limit)
+
+
+@contextmanager
+def _log_to(home: PointFolder) -> Iterator[None]:
+    """Everything the program logs during a point also goes to the point's own file."""
+    home.path.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(home.log, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()

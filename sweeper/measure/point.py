@@ -1,0 +1,268 @@
+"""One point on a running server: canary, warm-up, the prompts, the counters, the result."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import cycle, islice
+
+from sweeper import store
+from sweeper.drive.load import run_load
+from sweeper.drive.requests import (
+    CANARY_TEXT,
+    WARMUP_TEXTS,
+    Request,
+    extra_prompts,
+    requests_of,
+)
+from sweeper.errors import RequestError, ServerError
+from sweeper.measure.checks import cross_check, point_warnings
+from sweeper.measure.counters import Counters, parse
+from sweeper.measure.provenance import provenance
+from sweeper.serve.session import Session
+from sweeper.store import PointFolder
+from sweeper.values import (
+    Event,
+    Json,
+    PlannedPoint,
+    PointResult,
+    Prompt,
+    RequestRecord,
+    Status,
+)
+
+log = logging.getLogger(__name__)
+
+IDLE_WAIT_S = 30.0
+Emit = Callable[[Event], None]
+
+
+@dataclass(slots=True)
+class _Measurement:
+    """What accumulates while a point is measured; its result can be written at any moment."""
+
+    planned: PlannedPoint
+    folder: PointFolder
+    session: Session
+    sweep: str
+    began: float = field(default_factory=time.monotonic)
+    started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    records: list[RequestRecord] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    counters: dict[str, Json] = field(default_factory=dict)
+    caches: str = "not reset"
+
+    def result(self, status: Status, reason: str) -> PointResult:
+        point = self.planned.point
+        return PointResult(
+            number=self.planned.number,
+            key=point.key,
+            sweep=self.sweep,
+            status=status,
+            reason=reason,
+            requests=len(self.records),
+            failed=sum(1 for record in self.records if record.error),
+            started_at=self.started_at,
+            wall_s=round(time.monotonic() - self.began, 3),
+            server_folder=self.session.folder.path.name,
+            counters=self.counters,
+            warnings=tuple(self.warnings),
+            provenance=provenance(self.session, point, self.caches),
+        )
+
+
+def measure(
+    session: Session,
+    planned: PlannedPoint,
+    prompts: Sequence[Prompt],
+    folder: PointFolder,
+    sweep: str,
+    emit: Emit,
+) -> PointResult:
+    """Measure one point and write its files; a dead server raises after they are written.
+
+    :raises ServerError: the server died; the result is on disk as ``failed``.
+    """
+    one = _Measurement(planned=planned, folder=folder, session=session, sweep=sweep)
+    result = None
+    try:
+        try:
+            _run(one, prompts, emit)
+            result = _judged(one)
+        except RequestError as problem:
+            session.check_alive()
+            result = one.result("failed", str(problem))
+    except ServerError as problem:
+        result = one.result("failed", str(problem))
+        raise
+    except KeyboardInterrupt:
+        result = one.result("preempted", "interrupted before it was complete")
+        raise
+    finally:
+        if result is not None:
+            store.write_json(folder.result, store.to_json(result))
+            emit(_ended(result))
+    return result
+
+
+def _run(one: _Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
+    point = one.planned.point
+    one.warnings += one.session.notes
+    _canary(one, prompts[0])
+    _warm_up(one, prompts[0])
+    _cold(one)
+    before = _read(one)
+    requests = list(requests_of(prompts, point.sampling, point.repeats))
+    emit(Event(kind="point_started", point=one.planned.number, text=point.label,
+               total=len(requests)))
+    last = before
+
+    def keep(record: RequestRecord) -> None:
+        nonlocal last
+        now = _scrape(one) if before is not None else None
+        if now and last and not record.error:
+            steps = now.since(last)
+            if steps and steps.decode_steps is not None:
+                record = replace(record, decode_steps=int(steps.decode_steps))
+        last = now or last
+        one.folder.append(record)
+        one.records.append(record)
+        emit(_progress(one, record, len(requests)))
+        if record.error:
+            log.warning("point %d: %s: %s", one.planned.number, record.prompt_id, record.error)
+            one.session.check_alive()
+
+    _send(one, requests, keep)
+    _close_counters(one, before)
+
+
+def _canary(one: _Measurement, like: Prompt) -> None:
+    """The exact fields, once, on a prompt made to be drafted: refused fields and a draft that
+    never comes are seen before anything is measured."""
+    point = one.planned.point
+    prompt = extra_prompts(like, [CANARY_TEXT], "canary")
+    before = _read(one)
+    seen: list[RequestRecord] = []
+    _send(one, list(requests_of(prompt, point.sampling)), seen.append)
+    if seen[0].error:
+        raise RequestError(f"the canary request failed: {seen[0].error}")
+    after = _read(one)
+    change = after.since(before) if after and before else None
+    drafted = seen[0].spec.drafted if seen[0].spec else change.drafted if change else None
+    if not point.is_baseline and not drafted:
+        one.warnings.append(
+            "the canary drew no draft from this server"
+            if drafted == 0
+            else "whether drafts are made is unknown: the server reports no speculation counts"
+        )
+    if point.is_baseline and drafted:
+        raise ServerError("the baseline server speculates: its counters moved on the canary")
+
+
+def _warm_up(one: _Measurement, like: Prompt) -> None:
+    """The measured request's shape with other words, not recorded."""
+    load = one.planned.point.load
+    texts = list(islice(cycle(WARMUP_TEXTS), load.warmup_requests))
+    _send(one, list(requests_of(extra_prompts(like, texts, "warmup"), one.planned.point.sampling)),
+          lambda _: None)
+
+
+def _send(
+    one: _Measurement, requests: Sequence[Request], keep: Callable[[RequestRecord], None]
+) -> None:
+    endpoint = one.session.endpoint
+    run_load(endpoint.base_url, endpoint.api_key, endpoint.model, requests,
+             one.planned.point.load, keep)
+
+
+def _cold(one: _Measurement) -> None:
+    """No prefix may be reused from an earlier point or from the warm-up."""
+    warm = one.planned.point.warm
+    tree = "suffix tree kept" if warm else "no suffix tree"
+    if one.session.endpoint.reset_prefix_cache():
+        one.caches = f"cold: prefix cache reset before the point; {tree}"
+        return
+    one.caches = f"prefix cache not reset; {tree}"
+    one.warnings.append(
+        "the prefix cache could not be reset before this point "
+        "(the server offers no /reset_prefix_cache)"
+    )
+
+
+def _read(one: _Measurement) -> Counters | None:
+    """Counters when the server is quiet; waits for it up to half a minute."""
+    deadline = time.monotonic() + IDLE_WAIT_S
+    counters = _scrape(one)
+    while counters and not counters.idle and time.monotonic() < deadline:
+        time.sleep(0.1)
+        counters = _scrape(one)
+    if counters and not counters.idle:
+        one.warnings.append("the server was busy with other requests; its counters are not ours")
+    return counters
+
+
+def _scrape(one: _Measurement) -> Counters | None:
+    text = one.session.endpoint.metrics()
+    return parse(text) if text else None
+
+
+def _close_counters(one: _Measurement, before: Counters | None) -> None:
+    """Counters after the last request beside those before the first, raw, and their difference."""
+    after = _read(one)
+    raw = {"before": before and asdict(before), "after": after and asdict(after)}
+    store.write_json(one.folder.counters, raw)
+    change = after.since(before) if after and before else None
+    if before and after and change is None:
+        one.warnings.append("the server's counters were reset while the point was measured")
+    one.counters = {
+        "change": change and asdict(change),
+        "cross_check": cross_check(one.records, change),
+    }
+
+
+def _judged(one: _Measurement) -> PointResult:
+    """Completed, or invalid when too many requests failed."""
+    point = one.planned.point
+    one.warnings += point_warnings(point, one.records, one.counters)
+    failed = [record for record in one.records if record.error]
+    share = len(failed) / len(one.records)
+    if failed and (share > point.max_error_rate or len(failed) == len(one.records)):
+        return one.result(
+            "invalid",
+            f"{len(failed)} of {len(one.records)} requests failed "
+            f"(max_error_rate={point.max_error_rate:g}); first: {failed[0].error}",
+        )
+    return one.result("completed", "")
+
+
+def _progress(one: _Measurement, record: RequestRecord, total: int) -> Event:
+    return Event(
+        kind="request_done",
+        point=one.planned.number,
+        text=one.planned.point.label,
+        done=len(one.records),
+        total=total,
+        tokens=record.completion_tokens or 0,
+        request_s=record.request_time_s,
+        accepted=record.spec.accepted if record.spec else 0,
+        drafted=record.spec.drafted if record.spec else 0,
+    )
+
+
+def _ended(result: PointResult) -> Event:
+    return Event(kind="point_ended", point=result.number, seconds=result.wall_s,
+                 done=result.requests, text=result.reason or result.status)
+
+
+def unmeasured(planned: PlannedPoint, sweep: str, reason: str, server: str) -> PointResult:
+    """The result of a point whose server never served it."""
+    return PointResult(
+        number=planned.number, key=planned.point.key, sweep=sweep, status="failed", reason=reason,
+        requests=0, failed=0, started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        wall_s=0.0, server_folder=server, counters={}, warnings=(), provenance={},
+    )
+
+

@@ -1,0 +1,166 @@
+"""Where a figure comes from: machine, versions, engine, model, prompts."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import socket
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+import sweeper
+from sweeper.serve.identity import resolved_speculation
+from sweeper.serve.session import Session
+from sweeper.values import Json, Point
+
+_PACKAGES = ("torch", "transformers", "triton", "flash_attn", "flashinfer")
+_DIGEST_HEAD = 1 << 20
+
+
+def provenance(session: Session, point: Point, caches: str) -> dict[str, Json]:
+    """Everything that must be equal, or said, when two points are compared."""
+    info = session.info or {}
+    return {
+        "host": host(info),
+        "versions": versions(session, info),
+        "engine": engine(session, info),
+        "resolved_speculative_config": _short(resolved_speculation(info)),
+        "caches": caches,
+        "model": model(point),
+        "dataset": asdict(point.dataset),
+        "sampling": asdict(point.sampling),
+        "load_average": [round(value, 2) for value in os.getloadavg()],
+        "affinity": sorted(psutil.Process().cpu_affinity() or []),
+    }
+
+
+def host(info: Json) -> dict[str, Json]:
+    """The machine: processor from the system, GPUs and driver from the server's own report."""
+    system = info.get("system_env", {})
+    gpu, driver = system.get("nvidia_gpu_models"), system.get("nvidia_driver_version")
+    return {
+        "hostname": socket.gethostname(),
+        "cpu": _cpu_model(),
+        "cores": psutil.cpu_count(logical=True),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "gpu": None if gpu in (None, "None", "") else gpu,
+        "driver": None if driver in (None, "None", "") else driver,
+    }
+
+
+def versions(session: Session, info: Json) -> dict[str, Json]:
+    """Of this program, Python and what the server's environment has installed."""
+    listed = str(info.get("system_env", {}).get("pip_packages", ""))
+    found = dict(re.findall(r"^([\w.-]+)==(\S+)$", listed, flags=re.MULTILINE))
+    server = {name: found[name] for name in _PACKAGES if name in found}
+    return {
+        "sweeper": sweeper.__version__,
+        "python": platform.python_version(),
+        "vllm": session.version,
+        "torch": info.get("system_env", {}).get("torch_version"),
+        **server,
+        "arctic_inference": _installed("arctic-inference"),
+    }
+
+
+def engine(session: Session, info: Json) -> dict[str, Json]:
+    """Scheduler, model runner and the settings that change speed."""
+    config = info.get("vllm_config", {})
+    scheduler, cache_config = config.get("scheduler_config", {}), config.get("cache_config", {})
+    model_config = config.get("model_config", {})
+    async_scheduling = scheduler.get("async_scheduling")
+    return {
+        "scheduler": {True: "async", False: "sync"}.get(async_scheduling),
+        "runner": runner(session.folder.log),
+        "enforce_eager": model_config.get("enforce_eager"),
+        "dtype": model_config.get("dtype"),
+        "max_model_len": model_config.get("max_model_len"),
+        "max_num_seqs": scheduler.get("max_num_seqs"),
+        "max_num_batched_tokens": scheduler.get("max_num_batched_tokens"),
+        "prefix_caching": cache_config.get("enable_prefix_caching"),
+        "block_size": cache_config.get("block_size"),
+        "preload": list(session.preload),
+    }
+
+
+def runner(server_log: Path) -> str | None:
+    """vLLM says only in its log which model runner it took; ``None`` without a log."""
+    if not server_log.exists():
+        return None
+    text = server_log.read_text(encoding="utf-8", errors="replace")
+    if "using the V1 model runner" in text or "using the V1 model " in text:
+        return "V1"
+    return "V2" if "Using V2 Model Runner" in text else "V1"
+
+
+def model(point: Point) -> dict[str, Json]:
+    """Target and draft with a digest each where they are local folders."""
+    speculative = point.server.speculative or {}
+    draft = speculative.get("model")
+    return {
+        "target": point.server.model,
+        "revision": point.server.revision,
+        "target_digest": checkpoint_digest(point.server.model),
+        "draft": draft,
+        "draft_digest": checkpoint_digest(draft) if isinstance(draft, str) else None,
+        "template_digest": template_digest(point.server.model),
+    }
+
+
+@cache
+def checkpoint_digest(folder: str) -> str | None:
+    """Of names, sizes and the first MiB of every file of a local checkpoint; ``None`` for a name.
+
+    Weights differ in their first MiB when they differ; reading all of a large model would take
+    longer than serving it.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        return None
+    digest = hashlib.sha256()
+    for path in sorted(root.iterdir()):
+        if path.suffix in (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja"):
+            digest.update(f"{path.name} {path.stat().st_size}\n".encode())
+            with path.open("rb") as file:
+                digest.update(file.read(_DIGEST_HEAD))
+    return digest.hexdigest()[:16]
+
+
+@cache
+def template_digest(folder: str) -> str | None:
+    """Of the chat template of a local checkpoint, wherever it keeps it."""
+    for name in ("chat_template.jinja", "tokenizer_config.json"):
+        path = Path(folder) / name
+        if path.is_file():
+            return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return None
+
+
+def _short(speculative: Json) -> Json:
+    """vLLM's resolved mapping without the copies of whole configurations inside it."""
+    if not isinstance(speculative, dict):
+        return None
+    return {k: v for k, v in speculative.items() if v is not None and not isinstance(v, dict)}
+
+
+@cache
+def _cpu_model() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    found = re.search(r"^model name\s*:\s*(.+)$", text, flags=re.MULTILINE)
+    return found[1] if found else platform.processor()
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,64 @@
+"""``python -m sweeper.publish DIR``: tell MLflow about a sweep, from its files."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from sweeper.errors import PublishError, UserError
+from sweeper.judge.compare import compare
+from sweeper.report.mlflow import publish
+from sweeper.report.tables import write_tables
+from sweeper.store import SweepFolder
+
+EXAMPLES = """\
+examples:
+  python -m sweeper.publish outputs/2026-01-31/12-00-00-1a2b3c
+  python -m sweeper.publish DIR --tracking-uri http://mlflow:5000 --experiment drafts
+
+Safe to repeat: the sweep keeps its runs, and only what is new is added.
+exit status: 0 published, 1 MLflow did not take it, 2 DIR cannot be used, 130 interrupted
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Publish one sweep; the return value is the exit status."""
+    arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)  # so that no run is left RUNNING
+    try:
+        folder = SweepFolder(arguments.folder)
+        comparisons = compare(folder)
+        write_tables(folder, comparisons)
+        run = publish(folder, comparisons, arguments.tracking_uri, arguments.experiment)
+    except (UserError, PublishError) as problem:
+        print(f"sweeper.publish: {problem}", file=sys.stderr)
+        return 2 if isinstance(problem, UserError) else 1
+    except KeyboardInterrupt:
+        return 130
+    print(f"run {run} with {len(comparisons)} points")
+    return 0
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sweeper.publish",
+        description="Publish a sweep to MLflow from its files.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="a sweep folder (sweep.json)")
+    parser.add_argument("--tracking-uri", help="default: mlflow.db two folders above DIR")
+    parser.add_argument("--experiment", default="sweeper", help="default: %(default)s")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""The columns of ``points.csv``, ``points.parquet`` and the names of MLflow's metrics.
+
+People script against the names and their order: new columns go to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.compare import Comparison
+
+TEXT, INTEGER, NUMBER, FLAG = "string", "Int64", "Float64", "boolean"
+_LATENCIES = tuple(f"{name}_ms_p{p}" for name in ("ttft", "tpot") for p in (50, 95, 99))
+LATER = (*_LATENCIES, "goodput", "quality", "verdict")
+"""Columns that exist and are empty: nothing measures them yet."""
+_INTERVALS = (
+    "acceptance_rate",
+    "mean_acceptance_length",
+    "draft_coverage",
+    "tokens_per_decode_step",
+    "request_time_s",
+    "output_tokens_per_s",
+    "identical_share",
+)
+
+
+def positions(comparisons: Sequence[Comparison]) -> int:
+    """The largest draft position any point has a figure for, or a γ asked for."""
+    return max((len(c.acceptance.survival) or c.point.gamma for c in comparisons), default=0)
+
+
+def columns(longest: int) -> dict[str, str]:
+    """Name and type of every column, in order, for ``longest`` draft positions."""
+    each = range(1, longest + 1)
+    return {
+        **dict.fromkeys(("method",), TEXT),
+        "gamma": INTEGER,
+        **dict.fromkeys(("dataset", "sampling", "load", "status", "reason"), TEXT),
+        **dict.fromkeys(("speedup", "speedup_low", "speedup_high"), NUMBER),
+        **dict.fromkeys(_INTERVALS[:4], NUMBER),
+        **{f"survival_{i}": NUMBER for i in each},
+        **dict.fromkeys(("request_time_s", "output_tokens_per_s"), NUMBER),
+        **dict.fromkeys((*_LATENCIES, "goodput", "success_rate", "identical_share"), NUMBER),
+        "quality": NUMBER,
+        "verdict": TEXT,
+        "target": TEXT,
+        **dict.fromkeys(("point", "baseline"), INTEGER),
+        "key": TEXT,
+        **dict.fromkeys(("warm", "synthetic"), FLAG),
+        "speedup_reason": TEXT,
+        **{f"speedup_request_time{end}": NUMBER for end in ("", "_low", "_high")},
+        **{f"{name}_{end}": NUMBER for name in _INTERVALS for end in ("low", "high")},
+        **{f"position_acceptance_{i}": NUMBER for i in each},
+        **{f"conditional_acceptance_{i}": NUMBER for i in each},
+        **dict.fromkeys(("requests", "failed_requests"), INTEGER),
+        **dict.fromkeys(("verify_steps", "drafted_tokens", "accepted_tokens"), INTEGER),
+        **dict.fromkeys(("identity_checked", "identity_violations"), INTEGER),
+        "notes": TEXT,
+    }
+
+
+def figures(one: Comparison) -> dict[str, Figure]:
+    """Every figure of a point by column name, defined or not."""
+    drafts = one.acceptance
+    single = {
+        "speedup": one.speedup,
+        "speedup_request_time": one.speedup_request_time,
+        "acceptance_rate": drafts.acceptance_rate,
+        "mean_acceptance_length": drafts.mean_acceptance_length,
+        "draft_coverage": drafts.draft_coverage,
+        "tokens_per_decode_step": drafts.tokens_per_decode_step,
+        "request_time_s": one.request_time_s,
+        "output_tokens_per_s": one.output_tokens_per_s,
+        "identical_share": one.identical_share,
+        "success_rate": _success_rate(one),
+    }
+    later = {name: undefined("this version does not measure it") for name in LATER}
+    return single | later | _by_position(one)
+
+
+def _success_rate(one: Comparison) -> Figure:
+    if one.success_rate is None:
+        return undefined(one.reason or "no request was sent")
+    return Figure(value=one.success_rate)
+
+
+def _by_position(one: Comparison) -> dict[str, Figure]:
+    drafts = one.acceptance
+    kinds = {
+        "survival": drafts.survival,
+        "position_acceptance": drafts.position_acceptance,
+        "conditional_acceptance": drafts.conditional_acceptance,
+    }
+    return {f"{k}_{i}": f for k, each in kinds.items() for i, f in enumerate(each, start=1)}
+
+
+def row(one: Comparison) -> Mapping[str, object]:
+    """The cells of a point by column name; what is undefined is ``None``."""
+    found = figures(one)
+    cells: dict[str, object] = {name: figure.value for name, figure in found.items()}
+    for name in (*_INTERVALS, "speedup", "speedup_request_time"):
+        cells |= {f"{name}_low": found[name].low, f"{name}_high": found[name].high}
+    return cells | _identity(one) | _counts(one)
+
+
+def _identity(one: Comparison) -> dict[str, object]:
+    point = one.point
+    return {
+        "method": point.method,
+        "gamma": point.gamma,
+        "dataset": point.dataset.name,
+        "sampling": point.sampling.name,
+        "load": point.load.name,
+        "status": one.status,
+        "reason": one.reason or None,
+        "target": point.target,
+        "point": one.number,
+        "baseline": one.baseline,
+        "key": point.key,
+        "warm": point.warm,
+        "synthetic": one.synthetic,
+        "speedup_reason": one.speedup.reason or None,
+        "notes": "; ".join(one.notes) or None,
+    }
+
+
+def _counts(one: Comparison) -> dict[str, object]:
+    """Totals; absent without a result, and without metrics where speculation was not counted."""
+    drafts, result = one.acceptance, one.result
+    counted = drafts.state not in ("no per-request metrics", "no speculation")
+    return {
+        "requests": result.requests if result else None,
+        "failed_requests": result.failed if result else None,
+        "verify_steps": drafts.verify_steps if counted else None,
+        "drafted_tokens": drafts.drafted if counted else None,
+        "accepted_tokens": drafts.accepted if counted else None,
+        "identity_checked": drafts.checked if one.completed else None,
+        "identity_violations": drafts.violations if one.completed else None,
+    }

@@ -1,0 +1,120 @@
+"""What points and groups of points are called on paper, so that no two rows look alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sweeper.judge.compare import Comparison
+from sweeper.values import content_key
+
+NOT_MEASURED = "not measured"
+LOW_COVERAGE = 0.9
+"""Under this draft coverage 1+A/S says little about the speed of a step."""
+
+Group = tuple[Comparison, ...]
+
+
+def groups(comparisons: Sequence[Comparison]) -> tuple[Group, ...]:
+    """The points that share a baseline, the baseline first, in order of appearance."""
+    found: dict[str, list[Comparison]] = {}
+    for one in comparisons:
+        found.setdefault(_shared(one), []).append(one)
+    return tuple(tuple(sorted(g, key=lambda c: not c.point.is_baseline)) for g in found.values())
+
+
+def _shared(one: Comparison) -> str:
+    if one.baseline is not None:
+        return str(one.baseline)
+    return str(one.number) if one.point.is_baseline else content_key(one.point.conditions)
+
+
+def heading(group: Group) -> str:
+    """``chat · greedy (T=0, up to 96 tokens) · sequential · org/model``."""
+    point = group[0].point
+    sampling = f"{point.sampling.name} (T={point.sampling.temperature:g}, up to"
+    return " · ".join(
+        (
+            point.dataset.name,
+            f"{sampling} {point.sampling.max_tokens} tokens)",
+            point.load.name,
+            point.target,
+        )
+    )
+
+
+def labels(group: Group) -> dict[int, str]:
+    """Method and γ by point number, with what else differs where that would say too little."""
+    names = {c.number: _short(c) for c in group}
+    for extend in (_settings, _number):
+        seen = Counter(names.values())
+        alike = [c for c in group if seen[names[c.number]] > 1]
+        more = {c.number: extend(c, [d for d in alike if _short(d) == _short(c)]) for c in alike}
+        names |= {number: f"{names[number]}{text}" for number, text in more.items()}
+    return names
+
+
+def _short(one: Comparison) -> str:
+    words = (one.point.label, "warm" if one.point.warm else "", _synthetic(one))
+    return " ".join(word for word in words if word)
+
+
+def _synthetic(one: Comparison) -> str:
+    return "SYNTHETIC" if one.synthetic else ""
+
+
+def _settings(one: Comparison, alike: Sequence[Comparison]) -> str:
+    """The keys of the speculative config in which points of one name differ."""
+    mine = one.point.server.speculative or {}
+    others = [c.point.server.speculative or {} for c in alike]
+    keys = sorted({k for other in others for k in other})
+    differing = (k for k in keys if any(o.get(k) != mine.get(k) for o in others))
+    return "".join(f" {k}={mine[k]}" for k in differing if k in mine)
+
+
+def _number(one: Comparison, alike: Sequence[Comparison]) -> str:
+    return f" #{one.number}"
+
+
+def starred(one: Comparison) -> bool:
+    """Whether 1+A/S must not be read as tokens per step: most steps may have had no draft."""
+    drafts = one.acceptance
+    coverage = drafts.draft_coverage.value
+    has_length = drafts.mean_acceptance_length.value is not None
+    return has_length and (coverage is None or coverage < LOW_COVERAGE)
+
+
+def footnotes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """What a reader must know to read the table right."""
+    found = []
+    if any(c.synthetic for c in comparisons):
+        found.append("SYNTHETIC rows accept by a fixed rate: a control, not what the draft can do.")
+    if any(starred(c) for c in comparisons):
+        found.append(
+            "* 1+A/S counts only steps that had a draft, and many had none (or nobody counted): "
+            "read tokens/step."
+        )
+    if _several_gammas(comparisons):
+        found.append(
+            "A/D falls as γ grows, by its definition: compare it at equal γ only, and choose γ by "
+            "speed-up."
+        )
+    return tuple(found)
+
+
+def _several_gammas(comparisons: Sequence[Comparison]) -> bool:
+    gammas: dict[str, set[int]] = {}
+    for one in comparisons:
+        gammas.setdefault(one.point.method, set()).add(one.point.gamma)
+    return any(len(found) > 1 for found in gammas.values())
+
+
+def remarks(group: Group) -> tuple[str, ...]:
+    """Sentences on single points: why a speed-up is missing, what was odd."""
+    names = labels(group)
+    return tuple(f"{names[c.number]}: {sentence}" for c in group for sentence in _sentences(c))
+
+
+def _sentences(one: Comparison) -> tuple[str, ...]:
+    missing = one.completed and not one.point.is_baseline and one.speedup.value is None
+    return ((f"no speed-up: {one.speedup.reason}",) if missing else ()) + one.notes

@@ -1,0 +1,107 @@
+"""``report/report.md``: every figure with its interval, for people and for pull requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sweeper.judge.bootstrap import Figure
+from sweeper.judge.compare import Comparison
+from sweeper.report.labels import (
+    NOT_MEASURED,
+    Group,
+    footnotes,
+    groups,
+    heading,
+    labels,
+    remarks,
+    starred,
+)
+
+HEADER = (
+    "method γ",
+    "speed-up",
+    "tokens/step",
+    "coverage",
+    "A/D",
+    "1+A/S",
+    "request time (s)",
+    "output rate (tokens/s)",
+    "same output",
+    "TPOT P99 (ms)",
+    "quality",
+    "status",
+)
+INTRO = """\
+A figure is followed by its 95 % interval, a bootstrap over prompts. The speed-up is the output \
+rate over that of the baseline, first row, on the same requests. Request times are of sequential \
+requests that were not streamed, so there is no TTFT or TPOT here.
+"""
+
+
+def markdown(comparisons: Sequence[Comparison]) -> str:
+    """The whole page."""
+    synthetic = any(c.synthetic for c in comparisons)
+    title = "# Speculative decoding, compared" + (" (SYNTHETIC rows)" if synthetic else "")
+    parts = [title, INTRO.strip(), *(_section(group) for group in groups(comparisons))]
+    notes = footnotes(comparisons)
+    if notes:
+        parts.append("\n\n".join(notes).replace("* 1+A/S", r"\* 1+A/S"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(group: Group) -> str:
+    names = labels(group)
+    lines = [
+        f"## {_escape(heading(group))}",
+        "",
+        _line(HEADER),
+        _line(("---",) * len(HEADER)),
+        *(_line(_cells(one, names[one.number])) for one in group),
+    ]
+    odd = [f"- {_escape(sentence)}" for sentence in remarks(group)]
+    return "\n".join([*lines, *([""] if odd else []), *odd])
+
+
+def _cells(one: Comparison, name: str) -> tuple[str, ...]:
+    drafts, star = one.acceptance, r"\*" if starred(one) else ""
+    status = f"{one.status}: {one.reason}" if one.reason else one.status
+    length = _say(drafts.mean_acceptance_length, 2)
+    return (
+        _escape(name),
+        "baseline" if one.point.is_baseline else _ratio(one.speedup),
+        _say(drafts.tokens_per_decode_step, 2),
+        _say(drafts.draft_coverage, 2),
+        _say(drafts.acceptance_rate, 3),
+        f"{length}{star}",
+        _say(one.request_time_s, 3),
+        _say(one.output_tokens_per_s, 1),
+        _say(one.identical_share, 2),
+        NOT_MEASURED,
+        NOT_MEASURED,
+        _escape(status),
+    )
+
+
+def _ratio(figure: Figure) -> str:
+    """A speed-up is shown with its interval or not at all."""
+    return NOT_MEASURED if figure.low is None else _say(figure, 2)
+
+
+def _say(figure: Figure, digits: int) -> str:
+    if figure.value is None:
+        return "-" if figure.reason in ("no speculation", "is the baseline") else NOT_MEASURED
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:.{digits}f}"
+    low, high = f"{figure.low:.{digits}f}", f"{figure.high:.{digits}f}"
+    return f"{figure.value:.{digits}f} [{low}, {high}]"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escape(text: str) -> str:
+    """Text that came from names and error messages must not break the table."""
+    for sign in "\\|*_`<[":
+        text = text.replace(sign, f"\\{sign}")
+    return " ".join(text.split())

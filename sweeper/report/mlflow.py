@@ -1,0 +1,232 @@
+"""A sweep in MLflow: one parent run, one nested run a point, the same runs however often told."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sweeper.errors import PublishError
+from sweeper.judge.compare import Comparison
+from sweeper.report.runs import Run, child, parent
+from sweeper.store import SweepFolder, read_sweep
+
+DATABASE = "mlflow.db"
+ARTIFACTS = "mlartifacts"
+IDENTITY = "sweeper.identity"
+CONTENT = "sweeper.content"
+SWEEP = "sweeper.sweep"
+_SQLITE = "sqlite:///"
+
+
+def default_tracking_uri(outputs: Path) -> str:
+    """The database in the folder that holds the sweeps."""
+    return f"{_SQLITE}{outputs.resolve() / DATABASE}"
+
+
+def publish(
+    folder: SweepFolder,
+    comparisons: Sequence[Comparison],
+    tracking_uri: str | None,
+    experiment: str,
+) -> str:
+    """Write the sweep to MLflow and return the id of its run.
+
+    Without a ``tracking_uri`` it goes to ``mlflow.db`` two folders up (``outputs/``). Runs are
+    found again by a tag, so a second call changes nothing and a later one adds what is new. Any
+    failure is a :class:`PublishError`; the files of the sweep are not touched.
+    """
+    uri = tracking_uri or default_tracking_uri(folder.path.resolve().parent.parent)
+    sweep = read_sweep(folder)
+    try:
+        with _quiet(), _alone(uri):
+            publication = _Publication(uri, experiment, sweep.id)
+            top = publication.put(parent(folder, sweep, comparisons), None)
+            for one in comparisons:
+                publication.put(child(folder, sweep, one), top)
+            return top
+    except PublishError:
+        raise
+    except Exception as problem:  # whatever MLflow, its database or its server raise
+        line = " ".join(str(problem).split())[:500]
+        raise PublishError(f"MLflow at {_without_password(uri)}: {line}") from problem
+
+
+class _Publication:
+    """One client, one experiment, and the runs this sweep already has there."""
+
+    def __init__(self, uri: str, experiment: str, sweep: str) -> None:
+        from mlflow import MlflowClient  # takes seconds to import
+
+        self.client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        self.experiment = _experiment(self.client, uri, experiment)
+        self.sweep = sweep
+        self.known = self._known()
+
+    def _known(self) -> dict[str, Any]:
+        """Runs of this sweep by identity; the oldest where there are two."""
+        runs: dict[str, Any] = {}
+        token: str | None = None
+        sweep = _hex(self.sweep)
+        while True:
+            page = self.client.search_runs(
+                [self.experiment],
+                filter_string=f"tags.`{SWEEP}` = '{sweep}'",
+                max_results=1000,
+                order_by=["attributes.start_time DESC"],
+                page_token=token,
+            )
+            runs |= {run.data.tags[IDENTITY]: run for run in page if IDENTITY in run.data.tags}
+            token = page.token
+            if not token:
+                return runs
+
+    def put(self, run: Run, above: str | None) -> str:
+        """Create or complete one run and end it; interrupted, it ends as KILLED."""
+        known = self.known.get(run.identity)
+        if known is not None and self._same(known, run):
+            return str(known.info.run_id)
+        if known is not None and self._has_more(known, run):
+            self.client.delete_run(known.info.run_id)
+            known = None
+        run_id = known.info.run_id if known else self._create(run, above)
+        try:
+            self._log(run_id, run, known)
+            self._end(run_id, run.status, run.end_ms)
+        except BaseException:
+            with suppress(Exception):
+                self._end(run_id, "KILLED", run.end_ms)
+            raise
+        return str(run_id)
+
+    def _same(self, known: Any, run: Run) -> bool:
+        published = known.data.tags.get(CONTENT) == run.content
+        return bool(published and known.info.status == run.status)
+
+    def _has_more(self, known: Any, run: Run) -> bool:
+        """MLflow cannot take a metric back or change a parameter; then the run is replaced."""
+        lost = known.data.metrics.keys() - run.metrics.keys() - {"survival"}
+        steps = len(self.client.get_metric_history(known.info.run_id, "survival"))
+        changed = any(run.params.get(k, v) != v for k, v in known.data.params.items())
+        return bool(lost) or changed or steps > len(run.survival)
+
+    def _create(self, run: Run, above: str | None) -> str:
+        tags = {IDENTITY: run.identity, SWEEP: _hex(self.sweep)}
+        if above is not None:
+            tags["mlflow.parentRunId"] = above
+        made = self.client.create_run(
+            self.experiment, start_time=run.start_ms, tags=tags, run_name=run.name
+        )
+        return str(made.info.run_id)
+
+    def _log(self, run_id: str, run: Run, known: Any) -> None:
+        """Figures first, files next, and last the mark that all of it is there."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        old = known.data if known else None
+        metrics = [
+            Metric(name, value, run.end_ms, 0)
+            for name, value in run.metrics.items()
+            if old is None or old.metrics.get(name) != value
+        ]
+        metrics += [Metric("survival", v, run.end_ms, i) for i, v in run.survival]
+        params = [Param(k, v) for k, v in run.params.items() if not old or k not in old.params]
+        tags = [RunTag(k, v) for k, v in run.tags.items()]
+        for stale in _stale(old.tags if old else {}, run):
+            self.client.delete_tag(run_id, stale)
+        for part in _parts(tags, 100):
+            self.client.log_batch(run_id, tags=part)
+        self.client.log_batch(run_id, metrics=metrics[:1000], params=params)
+        for path in run.files:
+            self.client.log_artifact(run_id, str(path))
+        self.client.log_batch(run_id, tags=[RunTag(CONTENT, run.content)])
+
+    def _end(self, run_id: str, status: str, end_ms: int) -> None:
+        self.client.set_terminated(run_id, status=status, end_time=end_ms)
+
+
+def _stale(old: dict[str, str], run: Run) -> Iterator[str]:
+    return (name for name in old if name.startswith("not_measured.") and name not in run.tags)
+
+
+def _parts(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (items[i : i + size] for i in range(0, len(items), size))
+
+
+def _experiment(client: Any, uri: str, name: str) -> str:
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        return str(client.create_experiment(name, artifact_location=_artifacts(uri)))
+    if found.lifecycle_stage != "active":
+        raise PublishError(
+            f"MLflow at {_without_password(uri)}: experiment {name!r} was deleted; "
+            "restore it or choose another name"
+        )
+    return str(found.experiment_id)
+
+
+def _database(uri: str) -> Path | None:
+    """The file of an sqlite address, ``None`` for a server."""
+    return Path(uri.removeprefix(_SQLITE)).resolve() if uri.startswith(_SQLITE) else None
+
+
+def _artifacts(uri: str) -> str | None:
+    """Beside the database; a server has its own place."""
+    database = _database(uri)
+    return (database.parent / ARTIFACTS).as_uri() if database else None
+
+
+@contextmanager
+def _alone(uri: str) -> Iterator[None]:
+    """One writer at a time for a database file: two that create its tables at once break it."""
+    database = _database(uri)
+    if database is None:
+        yield
+        return
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with (database.parent / f".{database.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No banners, links, migration logs or usage reports; the environment is put back after."""
+    wanted = {
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_CONFIGURE_LOGGING": "false",
+        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    level = logging.root.manager.disable
+    os.environ.update(wanted)
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # MLflow and SQLAlchemy about each other
+            yield
+    finally:
+        logging.disable(level)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _hex(text: str) -> str:
+    """Safe inside a search filter, whatever the text."""
+    from sweeper.values import content_key
+
+    return content_key(text)
+
+
+def _without_password(uri: str) -> str:
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if "@" in rest else uri

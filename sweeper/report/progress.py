@@ -1,0 +1,155 @@
+"""What a waiting person sees: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from sweeper.values import Event, PlannedPoint
+
+_LINE_EVERY_S = 10.0
+
+
+@dataclass(slots=True)
+class Watch:
+    """Hears events and shows them; use it as a context around the work.
+
+    The time left is what the remaining requests and server starts would take at the mean of those
+    seen so far; before the first of each it is not shown.
+    """
+
+    console: Console
+    points: Sequence[PlannedPoint]
+    servers: int
+    began: float = field(default_factory=time.monotonic)
+    _live: Live | None = None
+    _starts: list[float] = field(default_factory=list)
+    _requests: list[float] = field(default_factory=list)
+    _done_before: int = 0
+    _in_point: int = 0
+    _tokens: int = 0
+    _seconds: float = 0.0
+    _accepted: int = 0
+    _drafted: int = 0
+    _ended: int = 0
+    _status: str = ""
+    _last_line: float = 0.0
+
+    def __enter__(self) -> Watch:
+        if self.console.is_terminal:
+            self._live = Live(
+                console=self.console,
+                refresh_per_second=4,
+                transient=True,
+                get_renderable=self._view,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+    def __call__(self, event: Event) -> None:
+        match event.kind:
+            case "server_starting":
+                self._say(f"server for {event.server}: starting")
+            case "server_waiting":
+                self._status = f"server for {event.server}: starting, {event.seconds:.0f} s"
+            case "server_ready":
+                self._starts.append(event.seconds)
+                self._say(f"server for {event.server}: ready after {event.seconds:.1f} s")
+            case "point_started":
+                self._start_point(event)
+            case "request_done":
+                self._request(event)
+            case "point_ended":
+                self._end_point(event)
+            case "warning":
+                self._say(f"server for {event.server}: {event.text}", "red")
+            case "server_stopped":
+                self._status = f"server for {event.server}: stopped"
+
+    def _start_point(self, event: Event) -> None:
+        self._in_point, self._tokens, self._seconds = 0, 0, 0.0
+        self._accepted = self._drafted = 0
+        self._last_line = time.monotonic()
+        self._status = f"{self._name(event.point)}: 0/{event.total} requests"
+
+    def _request(self, event: Event) -> None:
+        self._requests.append(event.request_s)
+        self._in_point = event.done
+        self._tokens += event.tokens
+        self._seconds += event.request_s
+        self._accepted += event.accepted
+        self._drafted += event.drafted
+        rate = f", {self._tokens / self._seconds:.1f} tok/s" if self._seconds else ""
+        share = f", A/D {self._accepted / self._drafted:.2f}" if self._drafted else ""
+        self._status = (
+            f"{self._name(event.point)}: {event.done}/{event.total} requests{rate}{share}"
+        )
+        if time.monotonic() - self._last_line > _LINE_EVERY_S and not self._live:
+            self._say(self._status + self._left())
+
+    def _end_point(self, event: Event) -> None:
+        self._ended += 1
+        self._done_before += event.done
+        self._in_point = 0
+        good = event.text == "completed"
+        first = event.text.splitlines()[0] if event.text else ""
+        detail = self._status.split(": ", 1)[-1] if good and event.done else first
+        self._say(
+            f"point {self._ended}/{len(self.points)} {self._name(event.point)}: {detail}"
+            + self._left(),
+            "" if good else "red",
+        )
+
+    def _name(self, number: int | None) -> str:
+        point = next(p.point for p in self.points if p.number == number)
+        return f"{point.label} {point.dataset.name} {point.sampling.name}"
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._status = text
+        self._last_line = time.monotonic()
+        self.console.print(Text(f"{time.strftime('%H:%M:%S')} {text}", style=style), soft_wrap=True)
+
+    @property
+    def _total(self) -> int:
+        return sum(p.point.dataset.prompts * p.point.repeats for p in self.points)
+
+    def _left(self) -> str:
+        """``", about 3m20s left"`` once there is something to go by."""
+        if not self._requests or not self._starts:
+            return ""
+        requests = max(0, self._total - self._done_before - self._in_point)
+        starts = max(0, self.servers - len(self._starts))
+        seconds = requests * sum(self._requests) / len(self._requests)
+        seconds += starts * sum(self._starts) / len(self._starts)
+        return f", about {clock(seconds)} left"
+
+    def _view(self) -> Table:
+        grid = Table.grid(padding=(0, 1))
+        done = self._done_before + self._in_point
+        elapsed = clock(time.monotonic() - self.began)
+        grid.add_row(
+            Text(f"{done}/{self._total} requests", style="bold"),
+            Text(f"{elapsed} elapsed{self._left()}", style="cyan"),
+        )
+        grid.add_row(Text("now", style="dim"), Text(self._status, overflow="ellipsis"))
+        return grid
+
+
+def clock(seconds: float) -> str:
+    """``3m20s``, ``45s``, ``1h05m``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"

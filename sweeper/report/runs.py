@@ -1,0 +1,187 @@
+"""What MLflow is told of a sweep and of each point, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from sweeper.judge.arms import NOT_YET
+from sweeper.judge.compare import Comparison
+from sweeper.report.columns import figures
+from sweeper.store import SweepFolder, to_json
+from sweeper.values import Json, Sweep, content_key
+
+LONGEST_PARAM = 250
+"""What every MLflow server takes; some refuse more, some cut it off without a word."""
+LONGEST_TAG = 500
+_ENDINGS = {"completed": "FINISHED", "preempted": "KILLED", "skipped": "KILLED", NOT_YET: "KILLED"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run. ``survival`` are (position, share) pairs; ``content`` changes when anything does.
+
+    Times are milliseconds since 1970 of the measurement, not of the publication.
+    """
+
+    identity: str
+    name: str
+    status: str
+    start_ms: int
+    end_ms: int
+    params: dict[str, str]
+    metrics: dict[str, float]
+    survival: tuple[tuple[int, float], ...]
+    tags: dict[str, str]
+    files: tuple[Path, ...]
+
+    @property
+    def content(self) -> str:
+        """Hash of all that is written, files included."""
+        files = [(path.name, sha256(path.read_bytes()).hexdigest()) for path in self.files]
+        fields = to_json(self) | {"files": files}
+        return content_key(fields)
+
+
+def parent(folder: SweepFolder, sweep: Sweep, comparisons: Sequence[Comparison]) -> Run:
+    """The run of the whole sweep: the plan, the tables, how many points completed."""
+    start = _milliseconds(sweep.created_at)
+    done = sum(c.completed for c in comparisons)
+    return Run(
+        identity=content_key(["sweep", sweep.id]),
+        name=f"sweep {sweep.id}",
+        status=_whole([_ending(c) for c in comparisons]),
+        start_ms=start,
+        end_ms=max([start, *(_times(c, start)[1] for c in comparisons)]),
+        params={"points": str(len(comparisons)), "jobs": str(len(sweep.plan.jobs))},
+        metrics={"points_completed": float(done)},
+        survival=(),
+        tags={
+            "sweep": _cut(sweep.id, LONGEST_TAG),
+            "status": f"{done} of {len(comparisons)} points completed",
+            "command": _cut(" ".join(sweep.command), LONGEST_TAG),
+            "versions": _cut(_pairs(sweep.versions), LONGEST_TAG),
+        },
+        files=_there(
+            folder.sweep, folder.points_csv, folder.points_parquet, folder.report / "report.md"
+        ),
+    )
+
+
+def child(folder: SweepFolder, sweep: Sweep, one: Comparison) -> Run:
+    """The run of one point."""
+    found, files = figures(one), folder.point(one.planned)
+    start, end = _times(one, _milliseconds(sweep.created_at))
+    defined = {name: f.value for name, f in found.items() if f.value is not None}
+    survival = enumerate(one.acceptance.survival, start=1)
+    return Run(
+        identity=content_key(["point", sweep.id, one.point.key]),
+        name=_cut(f"{one.number:03d} {one.point.label} {one.point.dataset.name}", LONGEST_PARAM),
+        status=_ending(one),
+        start_ms=start,
+        end_ms=end,
+        params=_params(one),
+        metrics=defined | _intervals(one),
+        survival=tuple((i, f.value) for i, f in survival if f.value is not None),
+        tags=_tags(one, sweep) | _not_measured(one),
+        files=_there(files.config, files.result, files.requests, files.counters),
+    )
+
+
+def _params(one: Comparison) -> dict[str, str]:
+    point = one.point
+    params = {
+        "method": point.method,
+        "gamma": point.gamma,
+        "target": point.target,
+        "revision": point.server.revision,
+        "dataset": point.dataset.name,
+        "prompts": point.dataset.prompts,
+        "sampling": point.sampling.name,
+        "temperature": point.sampling.temperature,
+        "max_tokens": point.sampling.max_tokens,
+        "load": point.load.name,
+        "concurrency": point.load.concurrency,
+        "repeats": point.repeats,
+        "warm": point.warm,
+        "synthetic": one.synthetic,
+        "speculative_config": point.server.speculative_config,
+        "server_args": " ".join(point.server.args),
+    }
+    return {k: _cut(str(v), LONGEST_PARAM) for k, v in params.items() if v not in (None, "")}
+
+
+def _intervals(one: Comparison) -> dict[str, float]:
+    found = {name: f for name, f in figures(one).items() if not name[-1].isdigit()}
+    low = {f"{name}_low": f.low for name, f in found.items() if f.low is not None}
+    return low | {f"{name}_high": f.high for name, f in found.items() if f.high is not None}
+
+
+def _tags(one: Comparison, sweep: Sweep) -> dict[str, str]:
+    provenance = one.result.provenance if one.result else {}
+    sections = provenance if isinstance(provenance, dict) else {}
+    tags = {
+        "sweep": sweep.id,
+        "point_key": one.point.key,
+        "status": one.status,
+        "reason": one.reason,
+        "hardware": _pairs(sections.get("host")),
+        "versions": _pairs(sections.get("versions")),
+        "notes": "; ".join(one.notes),
+    }
+    return {name: _cut(value, LONGEST_TAG) for name, value in tags.items() if value}
+
+
+def _not_measured(one: Comparison) -> dict[str, str]:
+    missing = {name: f.reason for name, f in figures(one).items() if f.value is None}
+    return {f"not_measured.{k}": _cut(v, LONGEST_TAG) or "unknown" for k, v in missing.items()}
+
+
+def _ending(one: Comparison) -> str:
+    return _ENDINGS.get(one.status, "FAILED")
+
+
+def _whole(endings: Sequence[str]) -> str:
+    """The sweep failed if a point did, else was killed if a point was."""
+    for status in ("FAILED", "KILLED"):
+        if status in endings:
+            return status
+    return "FINISHED"
+
+
+def _times(one: Comparison, otherwise: int) -> tuple[int, int]:
+    if one.result is None:
+        return otherwise, otherwise
+    start = _milliseconds(one.result.started_at, otherwise)
+    return start, start + round(one.result.wall_s * 1000)
+
+
+def _milliseconds(stamp: str, otherwise: int = 0) -> int:
+    """Of an ISO 8601 stamp; one without a zone is UTC."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return otherwise
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
+
+
+def _pairs(section: Json) -> str:
+    if not isinstance(section, dict):
+        return ""
+    return ", ".join(f"{k}={v}" for k, v in section.items() if not isinstance(v, dict | list))
+
+
+def _cut(text: str, longest: int) -> str:
+    """Short enough, and still different from another long text; artefacts hold all of it."""
+    if len(text) <= longest:
+        return text
+    digest = f"… sha256:{sha256(text.encode()).hexdigest()[:16]}"
+    return text[: longest - len(digest)] + digest
+
+
+def _there(*paths: Path) -> tuple[Path, ...]:
+    return tuple(path for path in paths if path.is_file())

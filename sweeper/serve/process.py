@@ -1,0 +1,152 @@
+"""One server process under its guard: start, look, stop. The only module that starts processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sweeper.errors import ServerError
+from sweeper.values import Json
+
+_GUARD = Path(__file__).with_name("guard.py")
+_REAP_S = 20.0
+"""Beyond the grace time: what the guard needs for KILL and proof."""
+
+
+@dataclass(slots=True)
+class ServerProcess:
+    """A running guard and what it has said so far."""
+
+    guard: subprocess.Popen[bytes]
+    log: Path
+    grace_s: float
+    pid: int | None = None
+    end: dict[str, Json] | None = None
+    _heard: bytes = field(default=b"", repr=False)
+
+    def poll(self) -> int | None:
+        """The server's exit status, ``None`` while it runs."""
+        self._listen()
+        if self.end is None and self.guard.poll() is not None:
+            self._listen()
+            if self.end is None:  # the guard itself was killed
+                self._kill_group()
+                self.end = {"exit": -signal.SIGKILL, "asked": False, "killed": [], "left": []}
+        return None if self.end is None else int(self.end["exit"] or 0)
+
+    def stop(self) -> dict[str, Json]:
+        """TERM, wait, KILL everything; returns the guard's report.
+
+        :raises ServerError: when a process of the server could not be removed.
+        """
+        if self.guard.stdin:
+            with contextlib.suppress(OSError):
+                self.guard.stdin.close()
+        deadline = time.monotonic() + self.grace_s + _REAP_S
+        while self.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.guard.kill()
+        self.guard.wait()
+        if self.guard.stdout:
+            self.guard.stdout.close()
+        end = self.end or {"exit": None, "left": ["guard did not answer"]}
+        if self.end is None:
+            self._kill_group()
+        if end["left"]:
+            raise ServerError(f"the server left processes behind: {', '.join(end['left'])}")
+        return end
+
+    def tail(self, lines: int = 15) -> str:
+        """The last lines of the server's log."""
+        if not self.log.exists():
+            return "(no log)"
+        text = self.log.read_bytes()[-65536:].decode("utf-8", "replace")
+        return "\n".join(text.rstrip().splitlines()[-lines:])
+
+    def _listen(self) -> None:
+        assert self.guard.stdout is not None
+        if self.guard.stdout.closed:
+            return
+        with contextlib.suppress(BlockingIOError):
+            self._heard += os.read(self.guard.stdout.fileno(), 65536)
+        *lines, self._heard = self._heard.split(b"\n")
+        for line in lines:
+            facts = json.loads(line)
+            self.pid = facts.get("pid", self.pid)
+            if "exit" in facts:
+                self.end = facts
+
+    def _kill_group(self) -> None:
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+
+def start(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, grace_s: float
+) -> ServerProcess:
+    """Start ``argv`` under a guard, output appended to ``log``.
+
+    :raises ServerError: when the command cannot be executed at all.
+    """
+    with log.open("ab") as output:
+        guard = subprocess.Popen(
+            [sys.executable, "-I", str(_GUARD), str(grace_s), "--", *argv],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            env=dict(env),
+            start_new_session=True,
+        )
+    assert guard.stdout is not None
+    os.set_blocking(guard.stdout.fileno(), False)
+    process = ServerProcess(guard=guard, log=log, grace_s=grace_s)
+    deadline = time.monotonic() + 30
+    while process.pid is None:
+        if guard.poll() is not None or time.monotonic() > deadline:
+            process.poll()
+            guard.kill()
+            raise ServerError(f"cannot run {argv[0]}:\n{process.tail(3)}")
+        time.sleep(0.01)
+        process.poll()
+    return process
+
+
+def ask(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None) -> str:
+    """Standard output of a short command; its last error line on failure.
+
+    :raises ServerError: when it fails or takes longer than ``timeout_s``.
+    """
+    try:
+        done = subprocess.run(
+            list(argv), capture_output=True, text=True, timeout=timeout_s, env=env, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise ServerError(f"{argv[0]}: {problem}") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise ServerError(f"{argv[0]}: {last}")
+    return done.stdout
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nothing is bound to right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    """Does anything accept connections on this port of 127.0.0.1?"""
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,241 @@
+"""The lifetime of a server: ``with serve(spec, folder) as session``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from sweeper import store
+from sweeper.errors import IdentityError, RequestError, ServerError
+from sweeper.serve.command import argv, environment, preload_libraries
+from sweeper.serve.endpoint import Endpoint
+from sweeper.serve.identity import check_models, check_speculation
+from sweeper.serve.process import ServerProcess, free_port, is_listening, start
+from sweeper.store import ServerFolder
+from sweeper.values import Json, ServerSpec
+
+log = logging.getLogger(__name__)
+
+PORT_ATTEMPTS = 3
+_ADDRESS_IN_USE = "Address already in use"
+
+
+@dataclass(slots=True)
+class Session:
+    """A server that answers. ``info`` is ``/server_info``, ``None`` where it is not offered."""
+
+    spec: ServerSpec
+    endpoint: Endpoint
+    folder: ServerFolder
+    process: ServerProcess | None
+    start_s: float
+    info: Json | None
+    version: str | None
+    preload: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+    def check_alive(self) -> None:
+        """:raises ServerError: with the log's tail when our server has ended by itself."""
+        if self.process and self.process.poll() is not None:
+            raise ServerError(_died(self.process, "while it was serving"))
+
+
+@contextmanager
+def serve(
+    spec: ServerSpec, folder: ServerFolder, on_wait: Callable[[float], None] = lambda _: None
+) -> Iterator[Session]:
+    """Start (or attach to) the server and yield when a real completion has come back.
+
+    ``on_wait`` hears the seconds waited so far. The server is gone when the block is left,
+    whichever way.
+
+    :raises ServerError: when it does not start, with the last lines of its log.
+    """
+    if spec.kind == "external":
+        with _attached(spec, folder) as session:
+            yield session
+        return
+    for attempt in range(1, PORT_ATTEMPTS + 1):
+        try:
+            with _started(spec, folder, on_wait) as session:
+                yield session
+            return
+        except _PortTakenError as taken:
+            if attempt == PORT_ATTEMPTS or spec.port is not None:
+                raise ServerError(str(taken)) from None
+            log.warning("%s; trying another port", taken)
+
+
+class _PortTakenError(ServerError):
+    """Somebody bound the port between our choice and the server's start."""
+
+
+@contextmanager
+def _started(
+    spec: ServerSpec, folder: ServerFolder, on_wait: Callable[[float], None]
+) -> Iterator[Session]:
+    port = spec.port or free_port()
+    name, key = f"sweeper-{secrets.token_hex(6)}", secrets.token_hex(24)
+    url = f"http://127.0.0.1:{port}"
+    with Endpoint(url, key, name) as endpoint:
+        if is_listening(port):
+            _refuse_squatter(endpoint, url)
+        preload = preload_libraries(Path(sys.prefix)) if not _has_gpu() else ()
+        command = argv(spec, port=port, name=name)
+        env = environment(spec, os.environ, api_key=key, preload=preload)
+        facts: dict[str, Json] = {
+            "command": shlex.join(command),
+            "env": dict(spec.env),
+            "preload": [str(path) for path in preload],
+            "started_at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+        store.write_json(folder.info, facts)
+        began = time.monotonic()
+        process = start(command, env, folder.log, spec.stop_timeout_s)
+        try:
+            session = _ready(spec, endpoint, process, folder, began, on_wait)
+            session.preload = tuple(map(str, preload))
+            facts |= {"start_s": round(session.start_s, 3), "pid": process.pid}
+            facts |= {"version": session.version, "server_info": session.info}
+            store.write_json(folder.info, facts)
+            check_speculation(spec, session.info)
+            yield session
+        finally:
+            endpoint.close()  # an open connection can keep vLLM from stopping
+            stopping = time.monotonic()
+            facts["end"] = process.stop()
+            facts["stop_s"] = round(time.monotonic() - stopping, 3)
+            store.write_json(folder.info, facts)
+
+
+def _ready(
+    spec: ServerSpec,
+    endpoint: Endpoint,
+    process: ServerProcess,
+    folder: ServerFolder,
+    began: float,
+    on_wait: Callable[[float], None],
+) -> Session:
+    deadline = began + spec.start_timeout_s
+    while True:
+        if process.poll() is not None:
+            if _ADDRESS_IN_USE in process.tail(40):
+                raise _PortTakenError(f"{endpoint.base_url}: {_ADDRESS_IN_USE}")
+            raise ServerError(_died(process, "before it was ready"))
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"the server was not ready after {spec.start_timeout_s:g} s "
+                f"(server.start_timeout_s); last lines of its log:\n{process.tail()}"
+            )
+        if _answers(endpoint, process):
+            break
+        on_wait(time.monotonic() - began)
+        time.sleep(0.2)
+    try:
+        endpoint.complete({"prompt": "Hello", "max_tokens": 1}, deadline - time.monotonic())
+    except RequestError as problem:
+        raise ServerError(
+            f"the server is up but its first completion failed: {problem}\n{process.tail()}"
+        ) from None
+    return Session(
+        spec=spec,
+        endpoint=endpoint,
+        folder=folder,
+        process=process,
+        start_s=time.monotonic() - began,
+        info=endpoint.server_info(),
+        version=endpoint.version(),
+    )
+
+
+def _answers(endpoint: Endpoint, process: ServerProcess) -> bool:
+    """Is our server listening? Another one on our port is an error, not a yes."""
+    try:
+        models = endpoint.models()
+    except RequestError as problem:
+        if "HTTP 401" in str(problem):
+            raise IdentityError(
+                f"{endpoint.base_url} is answered by a server that does not know our key"
+            ) from None
+        return False
+    check_models(models, endpoint.model, endpoint.base_url)
+    return _listens(process, endpoint.base_url)
+
+
+def _listens(process: ServerProcess, url: str) -> bool:
+    """Does a process below our guard hold the port? Unknown (no permission) counts as yes."""
+    port = int(url.rsplit(":", 1)[1])
+    try:
+        tree = [p for p in psutil.Process(process.guard.pid).children(recursive=True)]
+        held = {
+            c.laddr.port for p in tree for c in p.net_connections("tcp") if c.status == "LISTEN"
+        }
+    except (psutil.Error, OSError):
+        return True
+    if port not in held:
+        raise IdentityError(f"{url} answers with our name, but no process of ours listens there")
+    return True
+
+
+def _refuse_squatter(endpoint: Endpoint, url: str) -> None:
+    try:
+        check_models(endpoint.models(), endpoint.model, url)
+    except RequestError as problem:
+        raise IdentityError(f"{url} is taken by something that is not ours: {problem}") from None
+
+
+def _died(process: ServerProcess, when: str) -> str:
+    return (
+        f"the server exited with status {process.poll()} {when}; last lines of "
+        f"{process.log}:\n{process.tail()}"
+    )
+
+
+def _has_gpu() -> bool:
+    return Path("/dev/nvidiactl").exists()
+
+
+@contextmanager
+def _attached(spec: ServerSpec, folder: ServerFolder) -> Iterator[Session]:
+    url = (spec.base_url or "").rstrip("/").removesuffix("/v1")
+    key = os.environ.get(spec.api_key_env, "") if spec.api_key_env else ""
+    with Endpoint(url, key) as endpoint:
+        try:
+            models = endpoint.models()
+        except RequestError as problem:
+            raise ServerError(f"no server answers at {url}: {problem}") from None
+        if not models:
+            raise ServerError(f"{url} serves no model")
+        endpoint.model = str(models[0]["id"])
+        info = endpoint.server_info()
+        session = Session(
+            spec=spec,
+            endpoint=endpoint,
+            folder=folder,
+            process=None,
+            start_s=0.0,
+            info=info,
+            version=endpoint.version(),
+        )
+        check_speculation(spec, info)
+        if info is None:
+            session.notes.append(
+                "speculation not verified: the running server offers no /server_info "
+                "(start it with VLLM_SERVER_DEV_MODE=1)"
+            )
+        store.write_json(
+            folder.info,
+            {"attached": url, "model": endpoint.model, "version": session.version,
+             "server_info": info},
+        )
+        yield session

@@ -1,0 +1,211 @@
+"""Every file name of a sweep folder, atomic writes, append-only records and tolerant reads.
+
+    outputs/<date>/<time>-<id>/
+      sweep.json                         what was asked for and planned; written before anything runs
+      points/<nnn>-<key8>/
+        config.yaml  point.log           the point as composed; what its measurement said
+        requests.jsonl                   one RequestRecord a line, appended as answers arrive
+        counters.json                    the server's counters before and after, raw
+        result.json                      PointResult; its presence means the point has ended
+      servers/<key8>-<attempt>/
+        server.log  server.json          vLLM's own output; argv, resolved config, start and stop seconds
+      points.csv  points.parquet         the comparison table
+      report/                            what people read
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sweeper.errors import StoreError
+from sweeper.values import Json, Plan, PlannedPoint, PointResult, RequestRecord, Sweep
+
+T = TypeVar("T")
+
+
+def to_json(value: Any) -> Json:
+    """A frozen value as plain JSON types."""
+    return asdict(value)
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def from_json(cls: type[T], data: Json) -> T:
+    """Rebuild a frozen value from :func:`to_json`; unknown keys are refused by the constructor."""
+    hints = _hints(cls)
+    return cls(**{name: _revive(hints.get(name, Any), item) for name, item in data.items()})
+
+
+def _revive(hint: Any, item: Json) -> Any:
+    if item is None:
+        return None
+    origin = typing.get_origin(hint)
+    if origin in (types.UnionType, typing.Union):
+        return _revive(next(a for a in typing.get_args(hint) if a is not type(None)), item)
+    if origin is tuple:
+        inner = typing.get_args(hint)
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return tuple(_revive(inner[0], one) for one in item)
+        return tuple(_revive(h, one) for h, one in zip(inner, item, strict=True))
+    if isinstance(hint, type) and is_dataclass(hint):
+        return from_json(hint, item)
+    return item
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``path`` so that a reader or a crash sees the old file or the new one, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: Path, value: Json) -> None:
+    """:func:`write_text` of indented JSON; NaN and infinity are refused."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Json:
+    """Parse a JSON file; a half-written or foreign one is a :class:`StoreError`."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
+        raise StoreError(f"{path} is not complete JSON: {problem}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PointFolder:
+    """The files of one point."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def requests(self) -> Path:
+        return self.path / "requests.jsonl"
+
+    @property
+    def counters(self) -> Path:
+        return self.path / "counters.json"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "point.log"
+
+    def append(self, record: RequestRecord) -> None:
+        """Add one line and hand it to the operating system before returning."""
+        line = json.dumps(to_json(record), ensure_ascii=False, allow_nan=False)
+        with self.requests.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def records(self) -> tuple[RequestRecord, ...]:
+        """All complete records; a half-written last line of a killed run is left out."""
+        if not self.requests.exists():
+            return ()
+        return tuple(_records(self.requests))
+
+    def read_result(self) -> PointResult | None:
+        """The result, ``None`` while the point has not ended (or its file is half-written)."""
+        try:
+            return from_json(PointResult, read_json(self.result))
+        except StoreError:
+            return None
+
+
+def _records(path: Path) -> Iterator[RequestRecord]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield from_json(RequestRecord, json.loads(line))
+            except (json.JSONDecodeError, TypeError) as problem:
+                if line.endswith("\n"):
+                    raise StoreError(f"{path}:{number}: not a request record: {problem}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFolder:
+    """The files of one server start."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        return self.path / "server.log"
+
+    @property
+    def info(self) -> Path:
+        return self.path / "server.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFolder:
+    """The files of one sweep."""
+
+    path: Path
+
+    @property
+    def sweep(self) -> Path:
+        return self.path / "sweep.json"
+
+    @property
+    def points_csv(self) -> Path:
+        return self.path / "points.csv"
+
+    @property
+    def points_parquet(self) -> Path:
+        return self.path / "points.parquet"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report"
+
+    def point(self, planned: PlannedPoint) -> PointFolder:
+        return PointFolder(self.path / "points" / f"{planned.number:03d}-{planned.point.key[:8]}")
+
+    def new_server(self, key: str) -> ServerFolder:
+        """A folder for the next attempt to start the server with this key."""
+        for attempt in range(1, 1000):
+            folder = self.path / "servers" / f"{key[:8]}-{attempt}"
+            try:
+                folder.mkdir(parents=True, exist_ok=False)
+            except FileExistsError:
+                continue
+            return ServerFolder(folder)
+        raise StoreError(f"{self.path}/servers: 999 attempts for {key[:8]}")
+
+
+def read_sweep(folder: SweepFolder) -> Sweep:
+    """The sweep as submitted; a folder of something else is a :class:`StoreError`."""
+    try:
+        return from_json(Sweep, read_json(folder.sweep))
+    except (TypeError, AttributeError, KeyError) as problem:
+        raise StoreError(f"{folder.sweep} is not a sweep of this version: {problem}") from None
+
+
+def read_results(folder: SweepFolder, plan: Plan) -> dict[int, PointResult]:
+    """The results that are there, by point number."""
+    found = {p.number: folder.point(p).read_result() for p in plan.points}
+    return {number: result for number, result in found.items() if result is not None}

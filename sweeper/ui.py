@@ -1,0 +1,62 @@
+"""``python -m sweeper.ui``: MLflow's own pages on the results in the outputs folder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweeper.report.mlflow import ARTIFACTS, DATABASE, default_tracking_uri
+
+EXAMPLES = """\
+examples:
+  python -m sweeper.ui
+  python -m sweeper.ui --outputs /data/outputs --port 5001
+
+Listens on 127.0.0.1 only; stop it with Ctrl-C. From another machine: ssh -L 5000:127.0.0.1:5000.
+exit status: 2 there is no mlflow.db, otherwise that of MLflow
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Become the MLflow server; returns (2) only when there is nothing to show."""
+    arguments = _parser().parse_args(argv)
+    database = arguments.outputs / DATABASE
+    if database.is_file():
+        print(f"MLflow on http://127.0.0.1:{arguments.port} for {database}", flush=True)
+        os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+        command = server_command(arguments.outputs, arguments.port)
+        os.execv(command[0], command)
+    print(
+        f"sweeper.ui: {database} is missing; run a sweep first, or name the folder that has it "
+        "with --outputs",
+        file=sys.stderr,
+    )
+    return 2
+
+
+def server_command(outputs: Path, port: int) -> list[str]:
+    """The argv of an MLflow server on the database in ``outputs``, on this machine only."""
+    store = default_tracking_uri(outputs)
+    artifacts = (outputs.resolve() / ARTIFACTS).as_uri()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--backend-store-uri", store, "--workers", "1"]
+    return [*command, "--default-artifact-root", artifacts]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sweeper.ui",
+        description="Show published sweeps in MLflow's web pages.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="default: outputs")
+    parser.add_argument("--port", type=int, default=5000, help="default: %(default)s")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

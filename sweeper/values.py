@@ -1,0 +1,373 @@
+"""The frozen values that flow from the plan to the report; standard library only.
+
+Times are differences of ``perf_counter_ns`` in nanoseconds unless the name carries a unit.
+A figure that was not measured is ``None``, never 0 and never NaN.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Json = Any
+"""What ``json.loads`` returns."""
+
+Status = Literal["completed", "failed", "invalid", "preempted", "lost", "skipped"]
+STATUSES: tuple[Status, ...] = ("completed", "failed", "invalid", "preempted", "lost", "skipped")
+
+BASELINE = "none"
+"""The method name of a server without speculation."""
+
+
+def content_key(value: Json) -> str:
+    """First 16 hex digits of the SHA-256 of the canonical JSON of ``value``."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpec:
+    """Everything that determines the server process.
+
+    ``speculative_config`` is the JSON text given to ``--speculative-config`` (keys sorted), empty
+    for a server without speculation. ``args`` are all other vLLM flags, already argv tokens.
+    ``env`` are variables the user set for the server; secrets are refused there.
+    """
+
+    kind: Literal["vllm", "external"]
+    command: tuple[str, ...]
+    model: str
+    revision: str | None = None
+    speculative_config: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    base_url: str | None = None
+    port: int | None = None
+    api_key_env: str | None = None
+    start_timeout_s: float = 600.0
+    stop_timeout_s: float = 30.0
+
+    @property
+    def speculative(self) -> dict[str, Json] | None:
+        """The parsed ``--speculative-config``; ``None`` without speculation."""
+        return json.loads(self.speculative_config) if self.speculative_config else None
+
+    @property
+    def identity(self) -> dict[str, Json]:
+        """The fields two servers must share to be one; waiting times do not count."""
+        fields = asdict(self)
+        del fields["start_timeout_s"], fields["stop_timeout_s"]
+        return fields
+
+    @property
+    def key(self) -> str:
+        """Content hash of :attr:`identity`."""
+        return content_key(self.identity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A prompt file and how much of it is used.
+
+    ``digest`` is the SHA-256 of the file's bytes, ``path`` where it was read; the digest and not
+    the path is identity. ``limit`` takes the first so many prompts, ``None`` all of them.
+    """
+
+    name: str
+    path: str
+    digest: str
+    limit: int | None = None
+    prompts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Sampling fields, every one of them sent with every request."""
+
+    name: str
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    presence_penalty: float
+    frequency_penalty: float
+    repetition_penalty: float
+    seed: int
+    max_tokens: int
+    ignore_eos: bool = False
+
+    @property
+    def greedy(self) -> bool:
+        """vLLM treats temperatures below 1e-5 as greedy."""
+        return self.temperature < 1e-5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How requests are sent. ``sequential``: one at a time, not streamed.
+
+    ``request_timeout_s`` bounds one request; a request past it is an error in its record.
+    """
+
+    name: Literal["sequential"]
+    concurrency: int = 1
+    warmup_requests: int = 2
+    request_timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One cell of the comparison: a server, prompts, sampling and load.
+
+    ``gamma`` is the number of draft tokens per step (``num_speculative_tokens``), 0 for the
+    baseline. ``trained_draft`` says that the method uses trained weights, so an acceptance of
+    nothing is a mistake and not a property of the text.
+    """
+
+    method: str
+    gamma: int
+    target: str
+    server: ServerSpec
+    dataset: Dataset
+    sampling: Sampling
+    load: Load
+    repeats: int = 1
+    warm: bool = False
+    trained_draft: bool = False
+    max_error_rate: float = 0.0
+
+    @property
+    def identity(self) -> dict[str, Json]:
+        """What makes two points equal: names and paths of prompt files do not, contents do."""
+        fields = asdict(self)
+        fields["server"] = self.server.identity
+        del fields["dataset"]["path"], fields["dataset"]["name"]
+        del fields["sampling"]["name"]
+        return fields
+
+    @property
+    def key(self) -> str:
+        """Content hash of :attr:`identity`."""
+        return content_key(self.identity)
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.method == BASELINE
+
+    @property
+    def label(self) -> str:
+        """``ngram γ=4`` or ``none``."""
+        return self.method if self.is_baseline else f"{self.method} γ={self.gamma}"
+
+    @property
+    def conditions(self) -> dict[str, Json]:
+        """What a point and its baseline must share (everything but method and γ)."""
+        fields = self.identity
+        for name in ("method", "gamma", "warm", "trained_draft"):
+            del fields[name]
+        fields["server"] = dict(fields["server"], speculative_config="")
+        return fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One combination Hydra composed, numbered from 0, with the overrides that made it."""
+
+    number: int
+    overrides: tuple[str, ...]
+    point: Point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPoint:
+    """A point to measure once for every job in ``jobs`` (empty: an added baseline).
+
+    ``number`` is the order of measurement; ``baseline`` the number of the point to compare with,
+    ``None`` for a baseline itself. ``skip`` says why it cannot be measured here, and is empty
+    for a point that can.
+    """
+
+    number: int
+    point: Point
+    jobs: tuple[int, ...]
+    baseline: int | None
+    skip: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One server and the points it serves, in order: one start serves many points."""
+
+    server: ServerSpec
+    points: tuple[PlannedPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A job that cannot be run and why; ``fix`` says what would be right."""
+
+    number: int
+    overrides: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a sweep will do, in the order it will do it."""
+
+    jobs: tuple[Job, ...]
+    groups: tuple[Group, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def points(self) -> tuple[PlannedPoint, ...]:
+        """All points by number."""
+        found = (p for group in self.groups for p in group.points)
+        return tuple(sorted(found, key=lambda p: p.number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One chat message."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One prompt: either ``messages`` (chat endpoint) or ``text`` (completions endpoint).
+
+    ``tests`` is Python source with assertions for code tasks, ``entry_point`` the function they
+    call, ``reference`` an expected answer.
+    """
+
+    id: str
+    category: str | None = None
+    messages: tuple[Message, ...] | None = None
+    text: str | None = None
+    reference: str | None = None
+    entry_point: str | None = None
+    tests: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecCounts:
+    """Speculation totals of one request or of many.
+
+    ``verify_steps`` S counts target steps that had a draft, ``drafted`` D draft tokens scheduled,
+    ``accepted`` A draft tokens accepted (bonus token not counted, tokens past the end counted).
+    ``histogram[j]`` is the number of verify steps that accepted exactly ``j`` tokens; its length
+    is γ + 1. ``per_step_*`` are vLLM's detailed arrays, one entry a verify step.
+    """
+
+    verify_steps: int
+    drafted: int
+    accepted: int
+    histogram: tuple[int, ...] | None = None
+    per_step_drafted: tuple[int, ...] | None = None
+    per_step_accepted: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """One request as it happened; one JSON line of ``requests.jsonl``.
+
+    ``sent_ns``, ``first_ns`` and ``done_ns`` count from the start of the point's measured part;
+    ``first_ns`` is ``None`` when the answer was not streamed. Token counts come from ``usage``.
+    ``decode_steps`` is the number of decode steps of this request, with or without a draft, from
+    the server's inter-token-latency counter; ``None`` where requests overlap. ``error`` is empty
+    on success, and then all token counts are there.
+    """
+
+    prompt_id: str
+    category: str | None
+    repeat: int
+    turn: int
+    sent_ns: int
+    first_ns: int | None
+    done_ns: int
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    completion_tokens: int | None
+    finish_reason: str | None
+    spec: SpecCounts | None
+    decode_steps: int | None
+    text: str
+    token_ids: tuple[int, ...] | None
+    prompt_digest: str | None
+    error: str
+
+    @property
+    def request_time_s(self) -> float:
+        """Seconds from sending to the last byte."""
+        return (self.done_ns - self.sent_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointResult:
+    """What is known of one point; ``result.json``.
+
+    ``reason`` is empty for a completed point. ``counters`` holds the difference of the server's
+    own counters over the measured part and the cross-check against the requests' sums;
+    ``warnings`` are sentences for people; ``provenance`` is free-form JSON by section.
+    """
+
+    number: int
+    key: str
+    sweep: str
+    status: Status
+    reason: str
+    requests: int
+    failed: int
+    started_at: str
+    wall_s: float
+    server_folder: str
+    counters: Json
+    warnings: tuple[str, ...]
+    provenance: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """One sweep as it was submitted; ``sweep.json``.
+
+    ``command`` is the argv that made it, ``settings`` what applies to all its points (baseline
+    policy, tracker, seeds), ``versions`` of this program and what it was planned with.
+    """
+
+    id: str
+    created_at: str
+    command: tuple[str, ...]
+    plan: Plan
+    settings: Json
+    versions: Json
+
+
+EventKind = Literal[
+    "server_starting", "server_waiting", "server_ready", "server_stopped",
+    "point_started", "request_done", "point_ended", "warning",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something a watching person wants to see.
+
+    ``done`` of ``total`` requests; ``seconds`` since the start of what is named; ``text`` for
+    people; ``tokens`` and ``request_s`` of the request that just ended.
+    """
+
+    kind: EventKind
+    server: str = ""
+    point: int | None = None
+    text: str = ""
+    done: int = 0
+    total: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    request_s: float = 0.0
+    accepted: int = 0
+    drafted: int = 0

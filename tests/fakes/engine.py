@@ -1,0 +1,104 @@
+"""A stand-in for vLLM 0.32's OpenAI server: the same HTTP, a pretend model, faults on demand.
+
+    python tests/fakes/engine.py --model M --port P --served-model-name NAME \
+        [--speculative-config JSON] [--per-request-spec-decode-metrics detailed] [--fake-step-ms 2]
+
+Every other flag is accepted and remembered, and so is ``serve M ...``. The text depends on prompt,
+model and, when sampled, seed; greedy text is the same with and without speculation. Every request
+obeys ``completion_tokens = 1 + S + A + Z - T``: S verify steps, A accepted draft tokens, Z decode
+steps without a draft, T tokens cut at the end. Faults: environment variable ``FAKE_ENGINE``, JSON;
+[n] is true for every request, or n for all requests after the first n.
+
+    exit_at_start {code, message, after_s}  slow_start_s  never_ready  start_log (list of lines)
+    die_after_requests [n]  hang_after_requests [n]  freeze_accepts_after [n]  accept_nothing [n]
+    reset_mid_stream [n]  in_stream_error [n]  no_usage [n]  no_spec_metrics [n]  http_503_share
+    wrong_gamma (number)  wrong_model_name (name)  wrong_text_share (only with speculation)
+    ignore_sigterm  sigterm_waits_for_streams (as vLLM without --shutdown-timeout)  spawn_child
+    acceptance, coverage (probabilities)  draft_ms (a drafted token)  answers {in prompt: text}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from aiohttp import web
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # it runs as a script, from anywhere
+
+from tests.fakes.engine_flags import FAULTS, fatal, parse
+from tests.fakes.engine_http import Server
+
+
+def log(text: str) -> None:
+    stamp = time.strftime("%m-%d %H:%M:%S")
+    print(f"(APIServer pid={os.getpid()}) INFO {stamp} [engine.py:1] {text}", flush=True)
+
+
+def begin() -> None:
+    """The faults before anything listens."""
+    for line in FAULTS.get("start_log", ()):
+        print(line, flush=True)
+    if FAULTS.get("spawn_child"):
+        null = subprocess.DEVNULL
+        child = subprocess.Popen(["sleep", "600"], stdout=null, stderr=null, start_new_session=True)
+        log(f"spawned child pid={child.pid}")
+    if fault := FAULTS.get("exit_at_start"):
+        time.sleep(fault.get("after_s", 0.0))
+        raise fatal(fault.get("message", "RuntimeError: fake"), fault.get("code", 1))
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Bound early and not listening until ready, as vLLM does."""
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as problem:
+        raise fatal(f"OSError: [Errno {problem.errno}] {problem.strerror}") from None
+    return found
+
+
+async def stop(server: Server) -> None:
+    while FAULTS.get("sigterm_waits_for_streams") and server.core.running:
+        await asyncio.sleep(0.02)
+    log("Application shutdown complete.")
+    os._exit(0)
+
+
+async def serve(server: Server) -> None:
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    def on_signal() -> None:
+        tasks.add(loop.create_task(stop(server)))
+
+    loop.add_signal_handler(signal.SIGINT, on_signal)
+    ignored = FAULTS.get("ignore_sigterm")
+    loop.add_signal_handler(signal.SIGTERM, (lambda: None) if ignored else on_signal)
+    listening = bind(server.args.host, server.args.port)
+    await asyncio.sleep(FAULTS.get("slow_start_s", 0.0))
+    if not FAULTS.get("never_ready"):
+        runner = web.AppRunner(server.app(), access_log=None, handler_cancellation=True)
+        await runner.setup()
+        await web.SockSite(runner, listening).start()
+        log("Application startup complete.")
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    args, flags = parse(sys.argv[1:])
+    server = Server(args, flags)
+    shown = {key: value for key, value in vars(args).items() if value is not None} | flags
+    log(f"non-default args: {shown | {'speculative_config': server.spec}}")
+    begin()
+    asyncio.run(serve(server))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sweeper.judge.speedup import (
+    identical_share,
+    output_rate_ratio,
+    pair,
+    rendered_differently,
+    request_time_ratio,
+)
+from sweeper.values import RequestRecord
+from tests.unit.sweeps import record
+
+
+def arm(*seconds: float, tokens: int = 10) -> list[RequestRecord]:
+    return [record(f"p{n}", seconds=s, tokens=tokens) for n, s in enumerate(seconds)]
+
+
+def test_ratios_are_of_sums() -> None:
+    pairs = pair(arm(8.0, 2.0), arm(2.0, 2.0))
+    found = request_time_ratio(pairs, seed=0)
+    assert found.value == 2.5
+    assert (found.low, found.high) == (1.0, 4.0)
+    assert output_rate_ratio(pairs, seed=0).value == pytest.approx(2.5)
+
+
+def test_the_output_rate_counts_the_tokens_of_each_arm() -> None:
+    pairs = pair(arm(2.0, 2.0), arm(2.0, 2.0, tokens=5))
+    assert request_time_ratio(pairs, seed=0).value == 1.0
+    assert output_rate_ratio(pairs, seed=0).value == 0.5
+
+
+def test_a_request_that_failed_in_one_arm_leaves_both() -> None:
+    slow = arm(1.0, 1.0, 100.0)
+    fast = arm(0.5, 0.5, 0.1)
+    fast[2] = replace(fast[2], error="503")
+    assert request_time_ratio(pair(slow, fast), seed=0).value == 2.0
+    assert request_time_ratio(pair(fast, slow), seed=0).value == 0.5
+
+
+def test_pairs_share_prompt_turn_and_repeat() -> None:
+    base = [record("a", turn=t, repeat=r) for t in (0, 1) for r in (0, 1)]
+    assert len(pair(base, base)) == 4
+    assert pair(base, [record("a", turn=2), record("b")]) == ()
+
+
+@pytest.mark.parametrize("common", [0, 1])
+def test_fewer_than_two_common_prompts_are_no_speedup(common: int) -> None:
+    candidate = [record("p0", repeat=0), record("p0", repeat=1)] if common else [record("other")]
+    base = [*arm(1.0, 1.0), record("p0", repeat=1)]
+    found = output_rate_ratio(pair(base, candidate), seed=0)
+    assert found.value is None
+    assert found.low is None
+    assert found.reason == f"{common} prompts in common with the baseline, 2 are needed"
+
+
+def test_tokens_of_nothing_are_no_ratio() -> None:
+    pairs = pair(arm(1.0, 1.0, tokens=0), arm(1.0, 1.0))
+    found = output_rate_ratio(pairs, seed=0)
+    assert (found.value, found.reason) == (None, "division by zero")
+
+
+def test_repeats_stay_together() -> None:
+    """Ten copies of each prompt leave the interval as wide as it was."""
+    base, candidate = arm(8.0, 2.0, 3.0), arm(2.0, 2.0, 1.0)
+    many = [
+        [replace(r, repeat=n) for n in range(10) for r in records] for records in (base, candidate)
+    ]
+    once = request_time_ratio(pair(base, candidate), seed=0)
+    assert request_time_ratio(pair(*many), seed=0) == once
+
+
+def test_turns_of_a_prompt_stay_together() -> None:
+    base, candidate = arm(8.0, 2.0), arm(2.0, 2.0)
+    two = [[replace(r, turn=t) for t in (0, 1) for r in records] for records in (base, candidate)]
+    once = request_time_ratio(pair(base, candidate), seed=0)
+    assert request_time_ratio(pair(*two), seed=0) == once
+
+
+def test_the_interval_covers_a_known_ratio_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(20260131)
+    covered = sum(_covers(generator, truth=1.5) for _ in range(1000))
+    assert 920 <= covered <= 980
+
+
+def _covers(generator: np.random.Generator, truth: float) -> bool:
+    prompts = 40
+    base = generator.gamma(4.0, 0.5, prompts)
+    candidate = base / truth * generator.gamma(25.0, 1 / 25, prompts)  # noise of mean 1
+    pairs = pair(arm(*base), arm(*candidate))
+    found = request_time_ratio(pairs, seed=int(generator.integers(2**31)), resamples=500)
+    assert found.low is not None
+    assert found.high is not None
+    return found.low <= truth <= found.high
+
+
+def test_same_output_is_token_for_token() -> None:
+    base = [record(p, token_ids=(1, 2)) for p in "abcd"]
+    other = [record(p, token_ids=(1, 2)) for p in "abc"] + [record("d", token_ids=(1, 3))]
+    assert identical_share(pair(base, other), greedy=True, seed=0).value == 0.75
+
+
+def test_text_stands_in_where_ids_are_missing() -> None:
+    base = [record("a", token_ids=None, text="x"), record("b", token_ids=(1,), text="y")]
+    other = [record("a", token_ids=(9,), text="x"), record("b", token_ids=None, text="z")]
+    assert identical_share(pair(base, other), greedy=True, seed=0).value == 0.5
+
+
+def test_sampled_strings_are_not_compared() -> None:
+    found = identical_share(pair(arm(1.0), arm(1.0)), greedy=False, seed=0)
+    assert found.value is None
+    assert found.reason == "sampled output: strings differ even when distributions agree"
+
+
+def test_no_common_prompt_is_no_share() -> None:
+    found = identical_share((), greedy=True, seed=0)
+    assert (found.value, found.reason) == (None, "no prompt in common with the baseline")
+
+
+def test_prompts_that_arrived_as_other_text_are_counted() -> None:
+    base = [record("a", prompt_digest="x"), record("b", prompt_digest=None), record("c")]
+    other = [record("a", prompt_digest="y"), record("b"), record("c")]
+    assert rendered_differently(pair(base, other)) == 1
