@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +75,7 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
 
     :raises UserError: for a mistake that concerns the whole sweep; nothing was started.
     """
-    console = Console(highlight=False)
+    console = console_here()
     typed, refusals = _typed(composed)
     settings = _sweep_wide(typed) if typed else None
     here = _environment(typed)
@@ -91,6 +92,13 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
         return _measure_and_report(console, plan, settings, folder, launcher)
     finally:
         console.print(f"files: {folder.path}", soft_wrap=True)
+
+
+def console_here() -> Console:
+    """The terminal as it is; a pipe or a file, which has no width, gets 120 columns."""
+    probe = Console(highlight=False)
+    wide = probe.is_terminal or "COLUMNS" in os.environ
+    return probe if wide else Console(highlight=False, width=120)
 
 
 def _typed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import cycle, islice
 
@@ -20,8 +20,9 @@ from sweeper.drive.requests import (
 )
 from sweeper.errors import RequestError, ServerError
 from sweeper.measure.checks import cross_check, point_warnings
-from sweeper.measure.counters import Counters, parse
+from sweeper.measure.counters import Counters, parse, with_counts
 from sweeper.measure.provenance import provenance
+from sweeper.plan.defects import cautions
 from sweeper.serve.session import Session
 from sweeper.store import PointFolder
 from sweeper.values import (
@@ -93,7 +94,7 @@ def measure(
             _run(one, prompts, emit)
             result = _judged(one)
         except RequestError as problem:
-            session.check_alive()
+            session.check_alive(_patience_s(str(problem)))
             result = one.result("failed", str(problem))
     except ServerError as problem:
         result = one.result("failed", str(problem))
@@ -110,7 +111,7 @@ def measure(
 
 def _run(one: _Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     point = one.planned.point
-    one.warnings += one.session.notes
+    one.warnings += [*one.session.notes, *cautions(point, one.session.here)]
     _canary(one, prompts[0])
     _warm_up(one, prompts[0])
     _cold(one)
@@ -125,18 +126,22 @@ def _run(one: _Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
         now = _scrape(one) if before is not None else None
         if now and last and not record.error:
             steps = now.since(last)
-            if steps and steps.decode_steps is not None:
-                record = replace(record, decode_steps=int(steps.decode_steps))
+            record = with_counts(record, steps) if steps else record
         last = now or last
         one.folder.append(record)
         one.records.append(record)
         emit(_progress(one, record, len(requests)))
         if record.error:
             log.warning("point %d: %s: %s", one.planned.number, record.prompt_id, record.error)
-            one.session.check_alive()
+            one.session.check_alive(_patience_s(record.error))
 
     _send(one, requests, keep)
     _close_counters(one, before)
+
+
+def _patience_s(error: str) -> float:
+    """A dead engine answers 500 or not at all, and its process ends up to a second later."""
+    return 2.0 if "HTTP" not in error or "HTTP 500" in error else 0.0
 
 
 def _canary(one: _Measurement, like: Prompt) -> None:

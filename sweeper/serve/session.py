@@ -20,6 +20,8 @@ from sweeper.errors import IdentityError, RequestError, ServerError
 from sweeper.serve.command import argv, environment, preload_libraries
 from sweeper.serve.endpoint import Endpoint
 from sweeper.serve.identity import check_models, check_speculation
+from sweeper.serve.installed import Installed, installed
+from sweeper.serve.plugins import check_in_force, install, with_plugins
 from sweeper.serve.process import ServerProcess, free_port, is_listening, start
 from sweeper.store import ServerFolder
 from sweeper.values import Json, ServerSpec
@@ -32,7 +34,8 @@ _ADDRESS_IN_USE = "Address already in use"
 
 @dataclass(slots=True)
 class Session:
-    """A server that answers. ``info`` is ``/server_info``, ``None`` where it is not offered."""
+    """A server that answers. ``info`` is ``/server_info``, ``None`` where it is not offered;
+    ``here`` what its Python has installed, ``None`` where unknown."""
 
     spec: ServerSpec
     endpoint: Endpoint
@@ -42,12 +45,26 @@ class Session:
     info: Json | None
     version: str | None
     preload: tuple[str, ...] = ()
+    here: Installed | None = None
     notes: list[str] = field(default_factory=list)
 
-    def check_alive(self) -> None:
-        """:raises ServerError: with the log's tail when our server has ended by itself."""
-        if self.process and self.process.poll() is not None:
-            raise ServerError(_died(self.process, "while it was serving"))
+    def check_alive(self, patience_s: float = 0.0) -> None:
+        """Has our server ended by itself? ``patience_s``: how long it may take to end.
+
+        :raises ServerError: with the log's tail when it has.
+        """
+        deadline = time.monotonic() + patience_s
+        while self.process:
+            if self.process.poll() is not None:
+                raise ServerError(_died(self.process, "while it was serving"))
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(0.05)
+
+    def log_text(self) -> str:
+        """The server's log so far; empty where the server is not ours."""
+        log_file = self.folder.log
+        return log_file.read_text(encoding="utf-8", errors="replace") if log_file.exists() else ""
 
 
 @contextmanager
@@ -91,11 +108,15 @@ def _started(
         if is_listening(port):
             _refuse_squatter(endpoint, url)
         preload = preload_libraries(Path(sys.prefix)) if not _has_gpu() else ()
-        command = argv(spec, port=port, name=name)
+        here = installed(spec.command)
+        metrics = here is None or here.per_request_metrics
+        command = argv(spec, port=port, name=name, metrics=metrics)
         env = environment(spec, os.environ, api_key=key, preload=preload)
+        env = with_plugins(env, spec, install(spec, folder.path))
         facts: dict[str, Json] = {
             "command": shlex.join(command),
             "env": dict(spec.env),
+            "workarounds": list(spec.workarounds),
             "preload": [str(path) for path in preload],
             "started_at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
@@ -104,11 +125,12 @@ def _started(
         process = start(command, env, folder.log, spec.stop_timeout_s)
         try:
             session = _ready(spec, endpoint, process, folder, began, on_wait)
-            session.preload = tuple(map(str, preload))
+            session.preload, session.here = tuple(map(str, preload)), here
             facts |= {"start_s": round(session.start_s, 3), "pid": process.pid}
             facts |= {"version": session.version, "server_info": session.info}
             store.write_json(folder.info, facts)
             check_speculation(spec, session.info)
+            check_in_force(spec, session.log_text())
             yield session
         finally:
             endpoint.close()  # an open connection can keep vLLM from stopping

@@ -9,8 +9,19 @@ import sys
 from itertools import pairwise
 from typing import Any
 
-FAULTS: dict[str, Any] = json.loads(os.environ.get("FAKE_ENGINE") or "{}")
-"""The faults asked for; ``engine.py`` lists them."""
+
+def asked_faults() -> dict[str, Any]:
+    """The faults asked for; ``engine.py`` lists them. With ``when_gamma`` only one server of a
+    sweep has them: the one with that many draft tokens, 0 for the baseline."""
+    faults: dict[str, Any] = json.loads(os.environ.get("FAKE_ENGINE") or "{}")
+    flag = "--speculative-config"
+    text = sys.argv[sys.argv.index(flag) + 1] if flag in sys.argv else "{}"
+    wanted = faults.pop("when_gamma", None)
+    ours = json.loads(text).get("num_speculative_tokens", 0)
+    return faults if wanted in (None, ours) else {}
+
+
+FAULTS = asked_faults()
 
 LOOKUP = {"ngram": (0.4, 0.6), "suffix": (0.6, 0.6)}
 """Methods that do not always find a draft: share of steps with one, acceptance a position."""

@@ -1,0 +1,96 @@
+"""The program as a user starts it, and its servers as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from sweeper import store
+from sweeper.store import SweepFolder
+from sweeper.values import PointResult, RequestRecord, Sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = ROOT / "tests" / "fakes" / "engine.py"
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def command(*overrides: str, outputs: Path, multirun: bool = True) -> list[str]:
+    """``python -m sweeper`` against the fake engine, with a model folder that is there."""
+    return [
+        sys.executable, "-m", "sweeper", *(["-m"] if multirun else []),
+        "target=own", f"target.model={outputs}", f"output_dir={outputs}/out",
+        f"server.command=[{sys.executable},{ENGINE}]", "server.start_timeout_s=20.0",
+        "server.stop_timeout_s=3.0", "tracker=none", *overrides,
+    ]
+
+
+def environment(faults: Mapping[str, object] | None = None) -> dict[str, str]:
+    return os.environ | {"FAKE_ENGINE": json.dumps(faults or {}), "PYTHONPATH": str(ROOT)}
+
+
+def run(
+    argv: Sequence[str], *, faults: Mapping[str, object] | None = None, timeout: float = 120,
+    cwd: Path | None = None,
+) -> Done:
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=timeout, env=environment(faults),
+        cwd=cwd or ROOT, check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def only_sweep(outputs: Path) -> SweepFolder:
+    """The one sweep folder that a test made."""
+    (found,) = outputs.glob("out/*/*/sweep.json")
+    return SweepFolder(found.parent)
+
+
+def read(folder: SweepFolder) -> tuple[Sweep, dict[int, PointResult]]:
+    sweep = store.read_sweep(folder)
+    return sweep, store.read_results(folder, sweep.plan)
+
+
+def records(folder: SweepFolder) -> list[RequestRecord]:
+    sweep = store.read_sweep(folder)
+    return [r for p in sweep.plan.points for r in folder.point(p).records()]
+
+
+def engines(marker: Path) -> list[psutil.Process]:
+    """Living processes whose command line names ``marker`` (a test's own folder)."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            if str(marker) in line and str(ENGINE) in line and "sweeper" not in process.cmdline():
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_until(truth: object, seconds: float = 20) -> bool:
+    """Poll a callable until it says yes."""
+    assert callable(truth)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if truth():
+            return True
+        time.sleep(0.05)
+    return bool(truth())

@@ -1,0 +1,75 @@
+"""A user's mistake: one clear sentence, exit status 2, nothing started, nothing created."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running import command, run
+
+
+def refused(tmp_path: Path, *overrides: str) -> str:
+    done = run(command(*overrides, outputs=tmp_path))
+    assert done.status == 2, done.out + done.err
+    assert not list(tmp_path.glob("out/*"))
+    return done.out + done.err
+
+
+@pytest.mark.parametrize("override,sentence", [
+    ("gamma=0", "gamma: 0: between 1 and 16, or method=none"),
+    ("gamma=17", "gamma: 17: between 1 and 16; or allow_large_gamma=true"),
+    ("gama=4", "sweeper: gama: unknown key. Did you mean 'gamma'?"),
+    ("method=ngrm", "sweeper: method=ngrm: no such choice. Did you mean 'ngram'?"),
+    ("sampling.temprature=1",
+     "sweeper: sampling.temprature: unknown key. Did you mean 'temperature'?"),
+    ("dataset=jsonl", "dataset.file"),
+    ("method=eagle3", "eagle3 needs a draft checkpoint for target own"),
+    ("target.model=/no/such/folder", "target.model: /no/such/folder is not there"),
+])
+def test_a_wrong_setting(tmp_path: Path, override: str, sentence: str) -> None:
+    assert sentence in refused(tmp_path, override)
+
+
+def test_all_wrong_points_are_listed_at_once(tmp_path: Path) -> None:
+    said = refused(tmp_path, "method=ngram,eagle3", "gamma=0,4,99")
+    assert said.count("refused:") == 5
+    assert "6 jobs, 2 points, 2 servers" in said
+
+
+@pytest.mark.parametrize("content,sentence", [
+    (b'\xef\xbb\xbf{"prompt": "a"}\n', "byte order mark"),
+    (b'{"prompt": "a", "id": "x"}\n{"prompt": "b", "id": "x"}\n', ':2: '),
+    (b'{"prompt": "a"\n', ":1: "),
+    (b'{"prompt": ""}\n', ":1: "),
+])
+def test_a_wrong_prompt_file(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_bytes(content)
+    assert sentence in refused(tmp_path, "dataset=jsonl", f"dataset.file={path}")
+
+
+def test_vllm_not_installed(tmp_path: Path) -> None:
+    said = refused(tmp_path, "method=none", "server.command=[/usr/bin/python3,-m,vllm]")
+    assert "vLLM is not installed in /usr/bin/python3" in said
+    assert "pip install 'specsweep[cpu]'" in said
+
+
+def test_output_path_not_writable(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file in the way")
+    done = run(command("method=none", outputs=tmp_path))
+    assert done.status == 2
+    assert "sweeper: cannot write: " in done.err and str(tmp_path / "out") in done.err
+
+
+def test_sampling_that_the_cpu_build_gets_wrong(tmp_path: Path) -> None:
+    assert "vllm#55005" in refused(tmp_path, "method=ngram", "sampling=t07_p09")
+
+
+def test_a_plan_starts_and_leaves_nothing(tmp_path: Path) -> None:
+    done = run(command("mode=plan", "method=none,ngram", "gamma=2,4", outputs=tmp_path))
+    assert done.status == 0
+    assert done.out.rstrip().splitlines()[-1] == "4 jobs, 3 points, 3 servers"
+    assert not list(tmp_path.glob("out/*"))
+    assert f"{sys.executable} " in done.out
