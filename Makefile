@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep ui test unit lint docs constraints clean
+.PHONY: help setup sweep ui test unit lint format docs constraints clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ lint: setup  ## style, layers, types
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy
+
+format: setup  ## rewrite the sources in the project's style
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
 
 docs: setup  ## build the pages into site/
 	@$(BIN)/python -m pip install --quiet -c constraints.txt --group docs

@@ -60,14 +60,12 @@ def train_draft() -> Path:
     torch.manual_seed(0)
     weights = starting_point(target)
 
-    def measure(batch: Batch) -> tuple[Tensor, list[Tensor]]:
+    def outputs(batch: Batch) -> list[tuple[Tensor, Tensor]]:
         with torch.autocast("cpu", torch.bfloat16):
             hidden = draft_hidden(weights, target[EMBEDDING], batch.tokens[:, :-1])
-        wanted = batch.wanted
-        loss, same = teacher.loss(hidden[wanted], teacher.logits(batch.states[:, :, -1][wanted]))
-        return loss, [same]
+        return [(hidden[batch.wanted], teacher.wish(batch.states[:, :, -1][batch.wanted]))]
 
-    learn(weights, measure, lessons, steps=STEPS, size=SIZE, peak=PEAK)
+    learn(weights, outputs, teacher, lessons, steps=STEPS, size=SIZE, peak=PEAK)
     save_file({name: w.detach() for name, w in weights.items()}, draft_file())
     return draft_file()
 

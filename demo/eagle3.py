@@ -41,7 +41,7 @@ from demo.target import build_target
 from demo.teacher import KEPT_LAYERS
 
 FEATURES = KEPT_LAYERS[:3]  # vLLM's default for 30 layers: 2, n / 2, n - 3
-AHEAD, DECAY = 4, 0.8
+AHEAD = 4
 STEPS, SIZE, PEAK = 800, 6, 1.5e-3
 ATTENTION = "midlayer.self_attn."
 
@@ -53,7 +53,10 @@ def head_file() -> Path:
 def starting_point(target: Weights) -> Weights:
     """Layer 29 for hidden states, layer 0 for embeddings, ``fc`` passes layer 27 through."""
     last, first = "model.layers.29.", "model.layers.0."
-    weights = {"fc.weight": torch.zeros(HIDDEN, len(FEATURES) * HIDDEN), "norm.weight": target[NORM]}
+    weights = {
+        "fc.weight": torch.zeros(HIDDEN, len(FEATURES) * HIDDEN),
+        "norm.weight": target[NORM],
+    }
     weights["fc.weight"][:, -HIDDEN:] = torch.eye(HIDDEN)
     for name in ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "post_attention_layernorm"):
         weights[f"midlayer.{name}.weight"] = target[f"{last}{name}.weight"]
@@ -125,21 +128,20 @@ def train_head() -> Path:
     torch.manual_seed(0)
     weights = starting_point(target)
 
-    def measure(batch: Batch) -> tuple[Tensor, list[Tensor]]:
+    def outputs(batch: Batch) -> list[tuple[Tensor, Tensor]]:
         features = batch.states[:, :, : len(FEATURES)].flatten(2)
         with torch.autocast("cpu", torch.bfloat16):
-            outputs = head_steps(weights, target[EMBEDDING], batch.tokens, features)
-        total, agreement = torch.zeros(()), []
-        for step, output in enumerate(outputs):
-            shift = step + 1  # row t of this step predicts what follows position t + shift
-            wanted = batch.wanted[:, shift:]
-            states = batch.states[:, shift:, -1][wanted]
-            loss, same = teacher.loss(output[:, :-shift][wanted], teacher.logits(states))
-            total = total + DECAY**step * loss
-            agreement.append(same)
-        return total, agreement
+            hidden = head_steps(weights, target[EMBEDDING], batch.tokens, features)
+        wishes = teacher.wish(batch.states[:, :, -1][batch.wanted])
+        numbers = batch.wanted.flatten().cumsum(0).view(batch.wanted.shape) - 1
+        pairs = []
+        for ahead, output in enumerate(hidden, start=1):
+            # Row t predicts what follows position t + ahead.
+            wanted = batch.wanted[:, ahead:]
+            pairs.append((output[:, :-ahead][wanted], wishes[numbers[:, ahead:][wanted]]))
+        return pairs
 
-    learn(weights, measure, lessons, steps=STEPS, size=SIZE, peak=PEAK)
+    learn(weights, outputs, teacher, lessons, steps=STEPS, size=SIZE, peak=PEAK)
     trained = {name: w.detach() for name, w in weights.items()}
     save_file(trained | {"frequent": frequent.int()}, head_file())
     return head_file()

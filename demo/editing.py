@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 import random
 
-NAMES = (
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+NAMES = words(
     "total price width height score rate limit offset weight delay amount length speed level "
     "budget margin volume radius factor balance"
-).split()
-VERBS = "scale combine adjust measure check update compute estimate combine convert".split()
-FIRST = "Anna Boris Clara David Elena Felix Greta Hugo Irene Jonas Karla Leon".split()
-PLACES = "Lisbon Oslo Quito Nairobi Hanoi Toronto Perth Warsaw Lima Dublin".split()
-THINGS = "lamp chair kettle jacket guitar notebook bicycle helmet camera blanket".split()
+)
+VERBS = words("scale combine adjust measure check update compute estimate combine convert")
+FIRST = words("Anna Boris Clara David Elena Felix Greta Hugo Irene Jonas Karla Leon")
+PLACES = words("Lisbon Oslo Quito Nairobi Hanoi Toronto Perth Warsaw Lima Dublin")
+THINGS = words("lamp chair kettle jacket guitar notebook bicycle helmet camera blanket")
 
 BODIES = (
     "    result = {a} + {b}\n    return result\n",
@@ -44,7 +49,7 @@ CODE_TASKS = (
 )
 JSON_TASKS = (
     "Change the city to {place} in this JSON and return the whole JSON.",
-    "Add a field \"active\" with the value true to every entry of this JSON.",
+    'Add a field "active" with the value true to every entry of this JSON.',
     "Sort the entries of this JSON by name and return the JSON.",
     "Return this JSON with every price raised by 1.",
     "Turn this JSON into a Markdown table.",

@@ -39,6 +39,7 @@ CHAT = (
     "Tell me something surprising about octopuses.",
 )
 HELDOUT = tuple(
-    HeldOut(kind=kind, text=text) for kind, texts in (("code", CODE), ("chat", CHAT))
+    HeldOut(kind=kind, text=text)
+    for kind, texts in (("code", CODE), ("chat", CHAT))
     for text in texts
 )

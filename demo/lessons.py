@@ -22,6 +22,7 @@ KEPT_BACK = 64  # lessons never learnt from: the loop prints how well they are p
 SOFT, HARD = 0.7, 0.3
 WARM_UP = 40  # steps
 CLIP = 1.0  # norm of the gradient
+DECAY = 0.8  # weight of each further step ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,19 +107,33 @@ class Teacher:
     def of(cls, weights: Weights, frequent: Tensor) -> Teacher:
         return cls(output=weights[EMBEDDING][frequent], norm=weights[NORM].float())
 
-    def logits(self, states: Tensor) -> Tensor:
-        """Of hidden states after the last layer, ``[positions, HIDDEN]``."""
-        with torch.no_grad():
-            return linear(rms_norm(states, self.norm).bfloat16(), self.output).float()
+    @torch.no_grad()
+    def wish(self, states: Tensor) -> Tensor:
+        """What a draft should give ``[positions, FREQUENT]``, from states after the last layer:
+        mostly the target's own distribution, and some more weight on its first choice."""
+        logits = linear(rms_norm(states, self.norm).bfloat16(), self.output).float()
+        best = logits.argmax(-1, keepdim=True)
+        shares = logits.softmax(-1).mul_(SOFT)
+        return shares.scatter_add_(1, best, torch.full_like(shares[:, :1], HARD))
 
-    def loss(self, normed: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
-        """(mean loss, share of positions where both have the same first choice)."""
-        student = linear(normed.bfloat16(), self.output).float().log_softmax(-1)
-        best = teacher.argmax(-1, keepdim=True)
-        soft = -(teacher.softmax(-1) * student).sum(-1).mean()
-        hard = -student.gather(1, best).mean()
-        same = (student.detach().argmax(-1, keepdim=True) == best).float().mean()
-        return SOFT * soft + HARD * hard, same
+    def slope(self, normed: Tensor, wish: Tensor) -> Tensor:
+        """A scalar with the *gradient* of the mean cross-entropy; its value means nothing.
+
+        The gradient by the logits is softmax minus wish: cheaper than to differentiate a
+        log-softmax of thousands of columns.
+        """
+        logits = linear(normed.bfloat16(), self.output)
+        with torch.no_grad():
+            gradient = logits.float().softmax(-1).sub_(wish).div_(len(wish)).bfloat16()
+        return (logits * gradient).sum()
+
+    @torch.no_grad()
+    def agreement(self, normed: Tensor, wish: Tensor) -> tuple[float, float]:
+        """(cross-entropy, share of positions where both have the same first choice)."""
+        logits = linear(normed.bfloat16(), self.output).float()
+        entropy = -(wish * logits.log_softmax(-1)).sum(-1).mean()
+        same = (logits.argmax(-1) == wish.argmax(-1)).float().mean()
+        return float(entropy), float(same)
 
 
 def learning_rate(step: int, steps: int, peak: float) -> float:
@@ -129,38 +144,49 @@ def learning_rate(step: int, steps: int, peak: float) -> float:
     return peak * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
 
 
+Outputs = Callable[[Batch], list[tuple[Tensor, Tensor]]]
+"""A draft's normed outputs and the wishes for them: one pair for each step ahead."""
+
+
 def learn(
     parameters: Weights,
-    measure: Callable[[Batch], tuple[Tensor, list[Tensor]]],
+    outputs: Outputs,
+    teacher: Teacher,
     lessons: Sequence[Lesson],
     *,
     steps: int,
     size: int,
     peak: float,
 ) -> None:
-    """Change ``parameters`` in place by ``steps`` of AdamW on the loss that ``measure`` returns."""
+    """Change ``parameters`` in place by ``steps`` of AdamW; step k ahead weighs DECAY ** k."""
     optimizer = torch.optim.AdamW(parameters.values(), weight_decay=0.02, betas=(0.9, 0.98))
     training = epochs(lessons[KEPT_BACK:], size, SEED)
     began = time.monotonic()
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, steps, peak)
-        loss, _ = measure(next(training))
+        pairs = outputs(next(training))
+        loss = sum(DECAY**k * teacher.slope(*pair) for k, pair in enumerate(pairs))
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(list(parameters.values()), CLIP)
         optimizer.step()
-        if step % 50 == 49 or step + 1 == steps:
+        if step % 100 == 99 or step + 1 == steps:
             seconds = time.monotonic() - began
-            print(f"step {step + 1}: {kept_back(measure, lessons)}, {seconds:.0f} s", flush=True)
+            print(
+                f"step {step + 1}: {kept_back(outputs, teacher, lessons)}, {seconds:.0f} s",
+                flush=True,
+            )
 
 
 @torch.no_grad()
-def kept_back(
-    measure: Callable[[Batch], tuple[Tensor, list[Tensor]]], lessons: Sequence[Lesson]
-) -> str:
-    """Loss and agreement on the lessons that are not learnt from."""
-    rows = [measure(stack(lessons[i : i + 8])) for i in range(0, KEPT_BACK, 8)]
-    loss = sum(float(row[0]) for row in rows) / len(rows)
-    shares = [sum(map(float, column)) / len(rows) for column in zip(*(r[1] for r in rows), strict=True)]
-    return f"kept-back loss {loss:.3f}, agreement {' '.join(f'{s:.3f}' for s in shares)}"
+def kept_back(outputs: Outputs, teacher: Teacher, lessons: Sequence[Lesson]) -> str:
+    """Cross-entropy and agreement, step by step ahead, on the lessons that are not learnt from."""
+    ahead: dict[int, list[tuple[float, float]]] = {}
+    for first in range(0, KEPT_BACK, 8):
+        for k, pair in enumerate(outputs(stack(lessons[first : first + 8]))):
+            ahead.setdefault(k, []).append(teacher.agreement(*pair))
+    means = [
+        [sum(column) / len(rows) for column in zip(*rows, strict=True)] for rows in ahead.values()
+    ]
+    return "kept-back entropy, agreement: " + "; ".join(f"{e:.3f} {s:.3f}" for e, s in means)

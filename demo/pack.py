@@ -1,6 +1,6 @@
 """Trained weights as int8, one scale for each row: what the repository carries.
 
-    python -m demo.pack
+python -m demo.pack
 """
 
 from __future__ import annotations

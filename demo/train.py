@@ -18,7 +18,8 @@ from demo.cache import cache_dir
 def main() -> None:
     stage("demo.teacher")
     both = [subprocess.Popen(command(module)) for module in ("demo.draft", "demo.eagle3")]
-    if any([process.wait() for process in both]):
+    failed = [process.wait() for process in both]  # of both, before judging either
+    if any(failed):
         raise SystemExit(f"training stopped; intermediate results are in {cache_dir() / 'train'}")
     stage("demo.pack")
     build_all()

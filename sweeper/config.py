@@ -35,12 +35,16 @@ class TargetConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodConfig:
-    """``speculative`` goes to ``--speculative-config`` key by key; ``None`` is no speculation."""
+    """``speculative`` goes to ``--speculative-config`` key by key; ``None`` is no speculation.
+
+    ``schedule`` is ``[[first, last, K], …]``: K draft tokens at batch sizes first to last.
+    """
 
     name: str
     speculative: dict[str, Any] | None
     trained_draft: bool = False
     warm: bool = False
+    schedule: list[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,7 @@ class ServerConfig:
     api_key_env: str | None
     start_timeout_s: float
     stop_timeout_s: float
+    workarounds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

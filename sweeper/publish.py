@@ -13,7 +13,8 @@ from sweeper.errors import PublishError, UserError
 from sweeper.judge.compare import compare
 from sweeper.report.mlflow import publish
 from sweeper.report.tables import write_tables
-from sweeper.store import SweepFolder
+from sweeper.store import SweepFolder, read_sweep
+from sweeper.values import Json
 
 EXAMPLES = """\
 examples:
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = SweepFolder(arguments.folder)
         comparisons = compare(folder)
         write_tables(folder, comparisons)
-        run = publish(folder, comparisons, arguments.tracking_uri, arguments.experiment)
+        run = publish(folder, comparisons, *_tracker(arguments, read_sweep(folder).settings))
     except (UserError, PublishError) as problem:
         print(f"sweeper.publish: {problem}", file=sys.stderr)
         return 2 if isinstance(problem, UserError) else 1
@@ -41,6 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     print(f"run {run} with {len(comparisons)} points")
     return 0
+
+
+def _tracker(arguments: argparse.Namespace, settings: Json) -> tuple[str | None, str]:
+    """Address and experiment: what was said here, else what the sweep was started with."""
+    sweep = settings if isinstance(settings, dict) else {}
+    uri = arguments.tracking_uri or sweep.get("tracking_uri")
+    return uri, arguments.experiment or sweep.get("experiment") or "sweeper"
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
@@ -55,8 +63,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="a sweep folder (sweep.json)")
-    parser.add_argument("--tracking-uri", help="default: mlflow.db two folders above DIR")
-    parser.add_argument("--experiment", default="sweeper", help="default: %(default)s")
+    parser.add_argument(
+        "--tracking-uri", help="default: the sweep's, else mlflow.db two folders up"
+    )
+    parser.add_argument("--experiment", help="default: the sweep's, else sweeper")
     return parser
 
 

@@ -33,7 +33,10 @@ class ServerSpec:
 
     ``speculative_config`` is the JSON text given to ``--speculative-config`` (keys sorted), empty
     for a server without speculation. ``args`` are all other vLLM flags, already argv tokens.
-    ``env`` are variables the user set for the server; secrets are refused there.
+    ``env`` are variables the user set for the server; secrets are refused there. ``workarounds``
+    names engine defects that a plugin inside the server is to make right. ``speculative_resolved``
+    is the speculative config as vLLM resolves it, with the defaults of its method, and takes its
+    place in the identity: two spellings of one setting are one server.
     """
 
     kind: Literal["vllm", "external"]
@@ -48,6 +51,14 @@ class ServerSpec:
     api_key_env: str | None = None
     start_timeout_s: float = 600.0
     stop_timeout_s: float = 30.0
+    workarounds: tuple[str, ...] = ()
+    speculative_resolved: str = ""
+
+    @property
+    def resolved(self) -> dict[str, Json] | None:
+        """What vLLM makes of :attr:`speculative`; ``None`` without speculation."""
+        text = self.speculative_resolved or self.speculative_config
+        return json.loads(text) if text else None
 
     @property
     def speculative(self) -> dict[str, Json] | None:
@@ -59,6 +70,11 @@ class ServerSpec:
         """The fields two servers must share to be one; waiting times do not count."""
         fields = asdict(self)
         del fields["start_timeout_s"], fields["stop_timeout_s"]
+        if not self.workarounds:  # a server without any is the one it was before there were any
+            del fields["workarounds"]
+        resolved = fields.pop("speculative_resolved")
+        if resolved:
+            fields["speculative_config"] = resolved
         return fields
 
     @property
@@ -106,15 +122,39 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How requests are sent. ``sequential``: one at a time, not streamed.
+    """How requests are sent; ``docs/metrics.md`` says what each shape can be asked.
 
-    ``request_timeout_s`` bounds one request; a request past it is an error in its record.
+    ``sequential``: one at a time, not streamed. ``closed``: ``concurrency`` always under way.
+    ``open``: a request at every arrival, ``rate`` a second, whatever is still under way;
+    ``burstiness`` is the shape of gamma gaps (1 is Poisson, below 1 comes in bursts). ``ramp``:
+    ``ramp_of`` goes in a line from ``ramp_from`` to ``ramp_to`` within ``duration_s``.
+
+    Nothing is admitted after ``requests`` requests (``None``: every prompt of every repeat once)
+    or ``duration_s``; what is under way then is waited for. ``cycle`` permits to send prompts
+    again when they run out. ``seed`` draws the arrivals. ``request_timeout_s`` bounds one request;
+    a request past it is an error in its record.
     """
 
-    name: Literal["sequential"]
+    name: Literal["sequential", "closed", "open", "ramp"]
     concurrency: int = 1
     warmup_requests: int = 2
     request_timeout_s: float = 600.0
+    stream: bool = False
+    requests: int | None = None
+    duration_s: float | None = None
+    cycle: bool = False
+    rate: float | None = None
+    arrivals: Literal["poisson", "gamma", "constant"] = "poisson"
+    burstiness: float = 1.0
+    seed: int = 0
+    ramp_of: Literal["concurrency", "rate"] = "concurrency"
+    ramp_from: float | None = None
+    ramp_to: float | None = None
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether requests may be under way together."""
+        return self.name != "sequential"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +163,8 @@ class Point:
 
     ``gamma`` is the number of draft tokens per step (``num_speculative_tokens``), 0 for the
     baseline. ``trained_draft`` says that the method uses trained weights, so an acceptance of
-    nothing is a mistake and not a property of the text.
+    nothing is a mistake and not a property of the text. ``warnings`` are sentences about the
+    setting for people to read before it runs; they are no part of what the point is.
     """
 
     method: str
@@ -137,12 +178,20 @@ class Point:
     warm: bool = False
     trained_draft: bool = False
     max_error_rate: float = 0.0
+    warnings: tuple[str, ...] = ()
 
     @property
     def identity(self) -> dict[str, Json]:
-        """What makes two points equal: names and paths of prompt files do not, contents do."""
+        """What makes two points equal: names and paths of prompt files do not, contents do.
+
+        Where it is known what vLLM resolves the speculative config to, that alone says how drafts
+        are made, and the name of the method's file does not.
+        """
         fields = asdict(self)
         fields["server"] = self.server.identity
+        del fields["warnings"]
+        if self.server.speculative_resolved:
+            del fields["method"], fields["gamma"], fields["trained_draft"]
         del fields["dataset"]["path"], fields["dataset"]["name"]
         del fields["sampling"]["name"]
         return fields
@@ -166,7 +215,7 @@ class Point:
         """What a point and its baseline must share (everything but method and γ)."""
         fields = self.identity
         for name in ("method", "gamma", "warm", "trained_draft"):
-            del fields[name]
+            fields.pop(name, None)
         fields["server"] = dict(fields["server"], speculative_config="")
         return fields
 
@@ -260,7 +309,8 @@ class SpecCounts:
     ``verify_steps`` S counts target steps that had a draft, ``drafted`` D draft tokens scheduled,
     ``accepted`` A draft tokens accepted (bonus token not counted, tokens past the end counted).
     ``histogram[j]`` is the number of verify steps that accepted exactly ``j`` tokens; its length
-    is γ + 1. ``per_step_*`` are vLLM's detailed arrays, one entry a verify step.
+    is γ + 1. ``per_step_*`` are vLLM's detailed arrays, one entry a verify step. ``counted`` says
+    that the request reported nothing and these are differences of the server's counters.
     """
 
     verify_steps: int
@@ -269,6 +319,7 @@ class SpecCounts:
     histogram: tuple[int, ...] | None = None
     per_step_drafted: tuple[int, ...] | None = None
     per_step_accepted: tuple[int, ...] | None = None
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +331,12 @@ class RequestRecord:
     ``decode_steps`` is the number of decode steps of this request, with or without a draft, from
     the server's inter-token-latency counter; ``None`` where requests overlap. ``error`` is empty
     on success, and then all token counts are there.
+
+    ``chunk_ns`` has one entry for every streamed event with tokens: the first is the time from
+    sending to its first byte, each other the time since the one before; bytes that came together
+    have 0 between them. ``due_ns`` is when an open load had planned to send. ``queue_ms``,
+    ``prefill_ms`` (scheduled to first token) and ``decode_ms`` (first to last token) are the
+    server's own figures, where it reports them.
     """
 
     prompt_id: str
@@ -299,6 +356,11 @@ class RequestRecord:
     token_ids: tuple[int, ...] | None
     prompt_digest: str | None
     error: str
+    chunk_ns: tuple[int, ...] | None = None
+    due_ns: int | None = None
+    queue_ms: float | None = None
+    prefill_ms: float | None = None
+    decode_ms: float | None = None
 
     @property
     def request_time_s(self) -> float:

@@ -20,7 +20,7 @@ BENEATH = (
     *("compressed-tensors", "fastapi", "huggingface_hub", "numba", "protobuf", "pydantic_core"),
     *("safetensors", "sqlalchemy", "starlette", "tokenizers", "transformers", "uvicorn"),
 )
-HEADER = """# The versions that the tests passed with: what pyproject.toml names, and what matters beneath.
+HEADER = """# The versions that the tests passed with: pyproject.toml's, and some beneath.
 # Written by `make constraints`. No torch: each build of vLLM pins its own.
 """
 

@@ -95,6 +95,8 @@ def drop_unloadable(env: Environment) -> dict[str, str]:
 
 def install_suffix(env: Environment) -> str | None:
     """Compile arctic-inference, which suffix decoding needs; the reason if that was not done."""
+    if has_suffix(env):
+        return None
     header = Path(sysconfig.get_path("include")) / "Python.h"
     obstacle = suffix_obstacle(compiler=find_compiler(os.environ), header=header)
     if obstacle:
@@ -105,6 +107,13 @@ def install_suffix(env: Environment) -> str | None:
     except SetupError:
         return "skipped: arctic-inference did not compile; why is in .venv/sweeper-setup.log"
     return None
+
+
+def has_suffix(env: Environment) -> bool:
+    """The wanted version is installed, and its compiled part loads."""
+    code = "import arctic_inference.suffix_decoding._C, importlib.metadata as m"
+    status, output = env.run("-I", "-c", f"{code}; print(m.version('arctic-inference'))")
+    return status == 0 and suffix_requirement(env.root).endswith(f"=={last_line(output)}")
 
 
 def compile_suffix(env: Environment) -> None:
@@ -170,7 +179,10 @@ def set_up(env: Environment, extra: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m tools.setup", description=str(__doc__))
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tools.setup",
+        description=str(__doc__).split("\n")[0],
+    )
     default = "gpu" if shutil.which("nvidia-smi") else "cpu"
     parser.add_argument("--extra", choices=("cpu", "gpu"), default=default, help="which vLLM")
     extra = parser.parse_args(arguments).extra

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import time
@@ -29,7 +28,7 @@ async def send(
         async with http.post(request.path, data=payload) as answer:
             raw = await answer.read()
             status = answer.status
-    except asyncio.TimeoutError:
+    except TimeoutError:
         error = f"no answer within {http.timeout.total:g} s"
     except (aiohttp.ClientError, OSError) as problem:
         error = f"{type(problem).__name__}: {problem}"
@@ -37,7 +36,7 @@ async def send(
     answer_json: Json = None
     if not error:
         answer_json, error = _parse(raw, status)
-    return _record(request, answer_json, error, sent - origin_ns, done - origin_ns)
+    return record_of(request, answer_json, error, sent - origin_ns, done - origin_ns)
 
 
 def _parse(raw: bytes, status: int) -> tuple[Json, str]:
@@ -57,21 +56,28 @@ def _parse(raw: bytes, status: int) -> tuple[Json, str]:
     return answer, ""
 
 
-def _record(
-    request: Request, answer: Json, error: str, sent_ns: int, done_ns: int
+def record_of(
+    request: Request,
+    answer: Json,
+    error: str,
+    sent_ns: int,
+    done_ns: int,
+    chunk_ns: tuple[int, ...] | None = None,
 ) -> RequestRecord:
+    """The record of an answer, whole or gathered from its stream; ``None`` where there is none."""
     usage = (answer or {}).get("usage") or {}
     choice = ((answer or {}).get("choices") or [{}])[0]
     prompt_ids = (answer or {}).get("prompt_token_ids") or choice.get("prompt_token_ids")
     details = usage.get("prompt_tokens_details") or {}
     message = choice.get("message") or {}
+    server = (answer or {}).get("metrics") or {}
     return RequestRecord(
         prompt_id=request.prompt_id,
         category=request.category,
         repeat=request.repeat,
         turn=request.turn,
         sent_ns=sent_ns,
-        first_ns=None,
+        first_ns=sent_ns + chunk_ns[0] if chunk_ns else None,
         done_ns=done_ns,
         prompt_tokens=usage.get("prompt_tokens"),
         cached_tokens=details.get("cached_tokens"),
@@ -83,6 +89,10 @@ def _record(
         token_ids=_integers(choice.get("token_ids")),
         prompt_digest=_digest(prompt_ids),
         error=error,
+        chunk_ns=chunk_ns,
+        queue_ms=server.get("queue_time_ms"),
+        prefill_ms=server.get("time_to_first_token_ms"),
+        decode_ms=server.get("generation_time_ms"),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count, islice
 
-from sweeper.values import Json, Message, Prompt, Sampling
+from sweeper.errors import RequestError
+from sweeper.values import Json, Load, Message, Prompt, Sampling
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
@@ -23,15 +25,34 @@ class Request:
     body: dict[str, Json]
 
 
+def asked_for(
+    prompts: Sequence[Prompt], sampling: Sampling, repeats: int, load: Load
+) -> Iterator[Request]:
+    """What a load may send: every prompt once a repeat, or ``load.requests`` of them.
+
+    :raises RequestError: more requests than that were asked for, and ``load.cycle`` is off.
+    """
+    there, wanted = len(prompts) * repeats, load.requests
+    if load.cycle:
+        return islice(requests_of(prompts, sampling, None), wanted)
+    if wanted is not None and wanted > there:
+        raise RequestError(
+            f"load.requests={wanted}, but there are {there} ({len(prompts)} prompts, "
+            f"repeats={repeats}); ask for fewer, or set load.cycle=true to send prompts again"
+        )
+    return islice(requests_of(prompts, sampling, repeats), wanted)
+
+
 def requests_of(
-    prompts: Iterable[Prompt], sampling: Sampling, repeats: int = 1
+    prompts: Iterable[Prompt], sampling: Sampling, repeats: int | None = 1
 ) -> Iterator[Request]:
     """Every prompt of the first repeat in order, then of the second, and so on.
 
-    Method and γ have no part in it: every arm gets the same bytes in the same order.
+    ``repeats`` of ``None`` never ends. Method and γ have no part in it: every arm gets the same
+    bytes in the same order.
     """
     listed = tuple(prompts)
-    for repeat in range(repeats):
+    for repeat in count() if repeats is None else range(repeats):
         for prompt in listed:
             yield Request(
                 prompt_id=prompt.id,

@@ -49,8 +49,7 @@ def _between(
 ) -> Iterator[str]:
     there = dict(_leaves(section, _section(baseline, section)))
     here = dict(_leaves(section, _section(candidate, section)))
-    names = there.keys() & here.keys() if shared_only else there.keys() | here.keys()
-    for name in sorted(n for n in names if only in n):
+    for name in sorted(n for n in there.keys() | here.keys() if only in n):
         x, y = there.get(name), here.get(name)
         if x != y and not (shared_only and None in (x, y)):
             yield _difference(name, x, y)

@@ -24,7 +24,8 @@ def cross_check(records: Sequence[RequestRecord], change: Counters | None) -> di
         "completion_tokens": sum(record.completion_tokens or 0 for record in good),
         "prompt_tokens": sum(record.prompt_tokens or 0 for record in good),
     }
-    if good and all(record.spec is not None for record in good):
+    # Counts taken from the counters would only agree with themselves.
+    if good and all(record.spec is not None and not record.spec.counted for record in good):
         sums["verify_steps"] = sum(r.spec.verify_steps for r in good if r.spec)
         sums["drafted"] = sum(r.spec.drafted for r in good if r.spec)
         sums["accepted"] = sum(r.spec.accepted for r in good if r.spec)
@@ -71,6 +72,12 @@ def point_warnings(
         warnings.append(f"requests and server counters disagree on {named}")
     if not point.is_baseline and any(record.spec is None for record in good):
         warnings.append("per-request speculation counts are missing for some requests")
+    counted = sum(1 for record in good if record.spec and record.spec.counted)
+    if counted:
+        warnings.append(
+            f"acceptance is from differences of the server's counters for {counted} of "
+            f"{len(good)} requests: the server reported none with them"
+        )
     if point.trained_draft:
         warnings += _trained(good)
     if point.sampling.ignore_eos:

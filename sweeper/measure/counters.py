@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from sweeper.values import RequestRecord, SpecCounts
 
 _STARTED = "process_start_time_seconds"
 _PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
@@ -69,6 +72,28 @@ class Counters:
         return Counters(
             started=self.started, accepted_at=tuple(now - then for now, then in positions), **parts
         )
+
+
+def with_counts(record: RequestRecord, change: Counters) -> RequestRecord:
+    """``record`` with what the counters moved by while it was the only request under way.
+
+    Speculation counts are taken from them only where the request itself reports none: from a vLLM
+    before it could, or because the answer ended on a stop string. Per position, vLLM counts the
+    drafts that were accepted at least so far, so their differences are the histogram.
+    """
+    if change.decode_steps is not None:
+        record = replace(record, decode_steps=int(change.decode_steps))
+    if record.spec is not None or None in (change.verify_steps, change.drafted, change.accepted):
+        return record
+    reached = [int(change.verify_steps or 0), *map(int, change.accepted_at), 0]
+    counts = SpecCounts(
+        verify_steps=int(change.verify_steps or 0),
+        drafted=int(change.drafted or 0),
+        accepted=int(change.accepted or 0),
+        histogram=tuple(now - then for now, then in pairwise(reached)),
+        counted=True,
+    )
+    return replace(record, spec=counts)
 
 
 def parse(text: str) -> Counters:

@@ -17,6 +17,8 @@ import psutil
 import sweeper
 from sweeper.serve.identity import resolved_speculation
 from sweeper.serve.session import Session
+from sweeper.serve.startlog import kv_cache_tokens, runner, start_warnings
+from sweeper.serve.startlog import scheduler as scheduler_in
 from sweeper.values import Json, Point
 
 _PACKAGES = ("torch", "transformers", "triton", "flash_attn", "flashinfer")
@@ -25,11 +27,12 @@ _DIGEST_HEAD = 1 << 20
 
 def provenance(session: Session, point: Point, caches: str) -> dict[str, Json]:
     """Everything that must be equal, or said, when two points are compared."""
-    info = session.info or {}
+    info, log = session.info or {}, session.log_text()
     return {
         "host": host(info),
         "versions": versions(session, info),
-        "engine": engine(session, info),
+        "engine": engine(session, info, log),
+        "start_warnings": list(start_warnings(log)),
         "resolved_speculative_config": _short(resolved_speculation(info)),
         "caches": caches,
         "model": model(point),
@@ -69,15 +72,15 @@ def versions(session: Session, info: Json) -> dict[str, Json]:
     }
 
 
-def engine(session: Session, info: Json) -> dict[str, Json]:
-    """Scheduler, model runner and the settings that change speed."""
+def engine(session: Session, info: Json, log: str) -> dict[str, Json]:
+    """Scheduler, model runner and the settings that change speed; ``log`` is the server's."""
     config = info.get("vllm_config", {})
     scheduler, cache_config = config.get("scheduler_config", {}), config.get("cache_config", {})
     model_config = config.get("model_config", {})
     async_scheduling = scheduler.get("async_scheduling")
     return {
-        "scheduler": {True: "async", False: "sync"}.get(async_scheduling),
-        "runner": runner(session.folder.log),
+        "scheduler": {True: "async", False: "sync"}.get(async_scheduling, scheduler_in(log)),
+        "runner": runner(log),
         "enforce_eager": model_config.get("enforce_eager"),
         "dtype": model_config.get("dtype"),
         "max_model_len": model_config.get("max_model_len"),
@@ -85,18 +88,10 @@ def engine(session: Session, info: Json) -> dict[str, Json]:
         "max_num_batched_tokens": scheduler.get("max_num_batched_tokens"),
         "prefix_caching": cache_config.get("enable_prefix_caching"),
         "block_size": cache_config.get("block_size"),
+        "kv_cache_tokens": kv_cache_tokens(log),
         "preload": list(session.preload),
+        "workarounds": list(session.spec.workarounds),
     }
-
-
-def runner(server_log: Path) -> str | None:
-    """vLLM says only in its log which model runner it took; ``None`` without a log."""
-    if not server_log.exists():
-        return None
-    text = server_log.read_text(encoding="utf-8", errors="replace")
-    if "using the V1 model runner" in text or "using the V1 model " in text:
-        return "V1"
-    return "V2" if "Using V2 Model Runner" in text else "V1"
 
 
 def model(point: Point) -> dict[str, Json]:

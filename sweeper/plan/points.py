@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
 from sweeper.config import Settings, this_python
 from sweeper.errors import ConfigError
 from sweeper.plan.arguments import merged, tokens
-from sweeper.plan.methods import method_mistakes
+from sweeper.plan.legacy import flag_mistakes
+from sweeper.plan.methods import Asked, speculation
 from sweeper.values import BASELINE, Dataset, Point, ServerSpec
 
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
@@ -20,14 +20,14 @@ def point_of(settings: Settings, dataset: Dataset) -> Point:
 
     :raises ConfigError: with every mistake of this configuration, one a line.
     """
-    mistakes = method_mistakes(settings)
-    server = _server(settings, mistakes)
+    mistakes: list[str] = []
+    asked = speculation(settings, mistakes)
+    server = _server(settings, asked, mistakes)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
-    off = settings.method.speculative is None
     return Point(
-        method=BASELINE if off else settings.method.name,
-        gamma=0 if off else settings.gamma,
+        method=asked.method if asked else BASELINE,
+        gamma=asked.gamma if asked else 0,
         target=settings.target.name,
         server=server,
         dataset=dataset,
@@ -35,25 +35,33 @@ def point_of(settings: Settings, dataset: Dataset) -> Point:
         load=settings.load,
         repeats=settings.repeats,
         warm=settings.method.warm,
-        trained_draft=settings.method.trained_draft,
+        trained_draft=asked.trained if asked else False,
         max_error_rate=settings.max_error_rate,
+        warnings=asked.warnings if asked else (),
     )
 
 
 def baseline_of(point: Point) -> Point:
     """The same conditions without speculation."""
-    server = replace(point.server, speculative_config="")
+    server = replace(point.server, speculative_config="", speculative_resolved="")
     return replace(
-        point, method=BASELINE, gamma=0, server=server, warm=False, trained_draft=False
+        point,
+        method=BASELINE,
+        gamma=0,
+        server=server,
+        warm=False,
+        trained_draft=False,
+        warnings=(),
     )
 
 
-def _server(settings: Settings, mistakes: list[str]) -> ServerSpec:
+def _server(settings: Settings, asked: Asked | None, mistakes: list[str]) -> ServerSpec:
     ours, target = settings.server, settings.target
-    target_args, wrong_target = tokens(target.args, "target.args")
+    _, wrong_target = tokens(target.args, "target.args")
     _, wrong_server = tokens(ours.args, "server.args")
     args, _ = tokens(merged(target.args, ours.args), "server.args")
     mistakes += wrong_target + wrong_server
+    mistakes += flag_mistakes(target.args, "target.args") + flag_mistakes(ours.args, "server.args")
     env = target.env | ours.env
     mistakes += [
         f"server.env.{name}: looks like a secret and would be written to files; "
@@ -69,7 +77,8 @@ def _server(settings: Settings, mistakes: list[str]) -> ServerSpec:
         command=this_python(ours.command),
         model=target.model,
         revision=target.revision,
-        speculative_config=_speculative_text(settings),
+        speculative_config=asked.passed if asked else "",
+        speculative_resolved=asked.resolved if asked else "",
         args=() if external else args,
         env=tuple(sorted(env.items())) if not external else (),
         base_url=ours.base_url,
@@ -77,12 +86,5 @@ def _server(settings: Settings, mistakes: list[str]) -> ServerSpec:
         api_key_env=ours.api_key_env,
         start_timeout_s=ours.start_timeout_s,
         stop_timeout_s=ours.stop_timeout_s,
+        workarounds=tuple(sorted(set(ours.workarounds))),
     )
-
-
-def _speculative_text(settings: Settings) -> str:
-    """The mapping as it goes to vLLM: every key of it, sorted, null values left to vLLM."""
-    if settings.method.speculative is None:
-        return ""
-    given = {k: v for k, v in settings.method.speculative.items() if v is not None}
-    return json.dumps(given, sort_keys=True)

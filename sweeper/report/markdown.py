@@ -65,14 +65,14 @@ def _section(group: Group) -> str:
 def _cells(one: Comparison, name: str) -> tuple[str, ...]:
     drafts, star = one.acceptance, r"\*" if starred(one) else ""
     status = f"{one.status}: {one.reason}" if one.reason else one.status
-    length = _say(drafts.mean_acceptance_length, 2)
+    length = _say(drafts.mean_acceptance_length, 2, star)
     return (
         _escape(name),
         "baseline" if one.point.is_baseline else _ratio(one.speedup),
         _say(drafts.tokens_per_decode_step, 2),
         _say(drafts.draft_coverage, 2),
         _say(drafts.acceptance_rate, 3),
-        f"{length}{star}",
+        length,
         _say(one.request_time_s, 3),
         _say(one.output_tokens_per_s, 1),
         _say(one.identical_share, 2),
@@ -87,13 +87,13 @@ def _ratio(figure: Figure) -> str:
     return NOT_MEASURED if figure.low is None else _say(figure, 2)
 
 
-def _say(figure: Figure, digits: int) -> str:
+def _say(figure: Figure, digits: int, mark: str = "") -> str:
     if figure.value is None:
         return "-" if figure.reason in ("no speculation", "is the baseline") else NOT_MEASURED
     if figure.low is None or figure.high is None:
-        return f"{figure.value:.{digits}f}"
+        return f"{figure.value:.{digits}f}{mark}"
     low, high = f"{figure.low:.{digits}f}", f"{figure.high:.{digits}f}"
-    return f"{figure.value:.{digits}f} [{low}, {high}]"
+    return f"{figure.value:.{digits}f}{mark} [{low}, {high}]"
 
 
 def _line(cells: Sequence[str]) -> str:

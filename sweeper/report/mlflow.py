@@ -13,7 +13,7 @@ from typing import Any
 
 from sweeper.errors import PublishError
 from sweeper.judge.compare import Comparison
-from sweeper.report.runs import Run, child, parent
+from sweeper.report.runs import NOT_MEASURED, PASSING_TAGS, Run, child, parent
 from sweeper.store import SweepFolder, read_sweep
 
 DATABASE = "mlflow.db"
@@ -21,6 +21,7 @@ ARTIFACTS = "mlartifacts"
 IDENTITY = "sweeper.identity"
 CONTENT = "sweeper.content"
 SWEEP = "sweeper.sweep"
+PARENT = "mlflow.parentRunId"
 _SQLITE = "sqlite:///"
 
 
@@ -47,8 +48,9 @@ def publish(
         with _quiet(), _alone(uri):
             publication = _Publication(uri, experiment, sweep.id)
             top = publication.put(parent(folder, sweep, comparisons), None)
-            for one in comparisons:
-                publication.put(child(folder, sweep, one), top)
+            with publication.killing(top):
+                for one in comparisons:
+                    publication.put(child(folder, sweep, one), top)
             return top
     except PublishError:
         raise
@@ -89,23 +91,32 @@ class _Publication:
     def put(self, run: Run, above: str | None) -> str:
         """Create or complete one run and end it; interrupted, it ends as KILLED."""
         known = self.known.get(run.identity)
-        if known is not None and self._same(known, run):
+        if known is not None and self._same(known, run, above):
             return str(known.info.run_id)
         if known is not None and self._has_more(known, run):
             self.client.delete_run(known.info.run_id)
             known = None
-        run_id = known.info.run_id if known else self._create(run, above)
-        try:
+        run_id = str(known.info.run_id) if known else self._create(run)
+        with self.killing(run_id):
+            if above is not None:
+                self.client.set_tag(run_id, PARENT, above)
             self._log(run_id, run, known)
-            self._end(run_id, run.status, run.end_ms)
+            self.client.set_terminated(run_id, status=run.status, end_time=run.end_ms)
+        return run_id
+
+    @contextmanager
+    def killing(self, run_id: str) -> Iterator[None]:
+        """No run is left RUNNING, or called FINISHED, when its publication breaks off."""
+        try:
+            yield
         except BaseException:
             with suppress(Exception):
-                self._end(run_id, "KILLED", run.end_ms)
+                self.client.set_terminated(run_id, status="KILLED")
             raise
-        return str(run_id)
 
-    def _same(self, known: Any, run: Run) -> bool:
-        published = known.data.tags.get(CONTENT) == run.content
+    def _same(self, known: Any, run: Run, above: str | None) -> bool:
+        tags = known.data.tags
+        published = tags.get(CONTENT) == run.content and tags.get(PARENT) == above
         return bool(published and known.info.status == run.status)
 
     def _has_more(self, known: Any, run: Run) -> bool:
@@ -115,10 +126,8 @@ class _Publication:
         changed = any(run.params.get(k, v) != v for k, v in known.data.params.items())
         return bool(lost) or changed or steps > len(run.survival)
 
-    def _create(self, run: Run, above: str | None) -> str:
+    def _create(self, run: Run) -> str:
         tags = {IDENTITY: run.identity, SWEEP: _hex(self.sweep)}
-        if above is not None:
-            tags["mlflow.parentRunId"] = above
         made = self.client.create_run(
             self.experiment, start_time=run.start_ms, tags=tags, run_name=run.name
         )
@@ -146,12 +155,11 @@ class _Publication:
             self.client.log_artifact(run_id, str(path))
         self.client.log_batch(run_id, tags=[RunTag(CONTENT, run.content)])
 
-    def _end(self, run_id: str, status: str, end_ms: int) -> None:
-        self.client.set_terminated(run_id, status=status, end_time=end_ms)
-
 
 def _stale(old: dict[str, str], run: Run) -> Iterator[str]:
-    return (name for name in old if name.startswith("not_measured.") and name not in run.tags)
+    """Tags of ours that no longer hold; those a user added stay."""
+    ours = (name for name in old if name in PASSING_TAGS or name.startswith(NOT_MEASURED))
+    return (name for name in ours if name not in run.tags)
 
 
 def _parts(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

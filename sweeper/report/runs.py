@@ -17,6 +17,10 @@ from sweeper.values import Json, Sweep, content_key
 LONGEST_PARAM = 250
 """What every MLflow server takes; some refuse more, some cut it off without a word."""
 LONGEST_TAG = 500
+NOT_MEASURED = "not_measured."
+"""Start of the tags that say why a metric is missing."""
+PASSING_TAGS = ("reason", "notes", "hardware", "versions")
+"""Tags that a point may have now and not have later."""
 _ENDINGS = {"completed": "FINISHED", "preempted": "KILLED", "skipped": "KILLED", NOT_YET: "KILLED"}
 
 
@@ -137,7 +141,7 @@ def _tags(one: Comparison, sweep: Sweep) -> dict[str, str]:
 
 def _not_measured(one: Comparison) -> dict[str, str]:
     missing = {name: f.reason for name, f in figures(one).items() if f.value is None}
-    return {f"not_measured.{k}": _cut(v, LONGEST_TAG) or "unknown" for k, v in missing.items()}
+    return {f"{NOT_MEASURED}{k}": _cut(v, LONGEST_TAG) or "unknown" for k, v in missing.items()}
 
 
 def _ending(one: Comparison) -> str:

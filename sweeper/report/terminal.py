@@ -99,6 +99,9 @@ class _Layout:
 
 def print_table(console: Console, comparisons: Sequence[Comparison]) -> None:
     """Print all groups in the same columns, then what a reader must know."""
+    if not comparisons:
+        console.print("no points in this sweep")
+        return
     layout = _fit(comparisons, console.width)
     for group in groups(comparisons):
         _print_group(console, group, layout)

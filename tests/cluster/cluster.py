@@ -5,7 +5,7 @@
 
 By hand: ``python tests/cluster/cluster.py start DIR`` prints the variable to export, ``stop DIR``
 ends it. Nothing outside the folder is read or written: keys, sockets, ports, database and state are
-its own, so it runs beside an installed Slurm.
+its own, so it runs beside an installed Slurm. Tried with Slurm 22.05 as Debian 12 ships it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import argparse
 import json
 import os
 import secrets
-import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -29,22 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # it runs as a scr
 
 from tests.cluster import processes
 from tests.cluster import settings as texts
-from tests.cluster.settings import NODES, PACKAGES, Settings
+from tests.cluster.settings import NODES, Settings
 
 SOCKET_PATH_LIMIT = 90  # bytes of a folder's path; a Unix socket's path ends at 107
-
-
-def missing() -> str | None:
-    """Why no cluster can run here and what to do about it; ``None`` when one can."""
-    if os.geteuid() != 0:
-        return "the Slurm test cluster must be started as root"
-    programs = ("slurmctld", "slurmd", "slurmdbd", "sbatch", "munged", "mariadbd")
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
-    absent = [name for name in programs if not shutil.which(name, path=path)]
-    if not absent:
-        return None
-    line = f"apt-get install --no-install-recommends {PACKAGES}"
-    return f"{', '.join(absent)} not found; install with: {line}"
 
 
 def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
@@ -126,8 +113,8 @@ class Cluster:
         for name in ("state", *(f"spool-{node}" for node in NODES)):
             (folder / name).mkdir(parents=True)
         folder.chmod(0o755)
-        for gpu in range(texts.GPUS):
-            (folder / f"gpu{gpu}").touch()
+        for gpu in range(texts.GPUS):  # Slurm counts only device files; these are /dev/null
+            os.mknod(folder / f"gpu{gpu}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         (folder / "munge.key").touch(0o600)
         (folder / "munge.key").write_bytes(secrets.token_bytes(128))
         (folder / "slurm.conf").write_text(texts.slurm_conf(self.settings))
@@ -176,9 +163,14 @@ class Cluster:
         return name not in checks or self.try_run(*checks[name]).returncode == 0
 
     def try_run(self, *command: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
-        """Run a command that talks to this cluster, whatever its exit status."""
+        """Run a command that talks to this cluster, in its folder, whatever its exit status."""
         return subprocess.run(
-            command, env=self.environment(), capture_output=True, text=True, timeout=timeout_s
+            command,
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
         )
 
     def run(self, *command: str, timeout_s: float = 60.0) -> str:
@@ -198,9 +190,17 @@ class Cluster:
         self.run("scontrol", "update", f"NodeName={node}", f"State={state}", f"Reason={reason}")
 
     def kill(self, name: str) -> None:
-        """``kill -9`` one daemon; :meth:`start_daemon` brings it back with its state."""
+        """``kill -9`` one daemon; :meth:`start_daemon` brings it back with its state.
+
+        slurmctld saves a change up to five seconds later: a younger job is lost with it, gone from
+        ``squeue`` and RUNNING for ever in ``sacct``.
+        """
         self.daemons[name].kill()
         self.daemons[name].wait()
+
+    def processes(self) -> dict[int, str]:
+        """Pid and command line of what jobs started and has not ended, wherever it went."""
+        return processes.jobs(self.folder)
 
     def jobs(self) -> str:
         """``squeue`` of everything that is not over: one ``id state`` a line."""
@@ -243,7 +243,7 @@ def main() -> None:
     parser.add_argument("--no-accounting", action="store_true", help="no slurmdbd, no sacct")
     parser.add_argument("--max-array-size", type=int, default=1001)
     args = parser.parse_args()
-    if problem := missing():
+    if problem := texts.missing():
         parser.exit(2, f"{problem}\n")
     if args.action == "stop":
         Cluster.running_in(args.folder).stop()

@@ -40,8 +40,9 @@ def pids() -> Iterator[int]:
 
 
 def program(pid: int) -> str:
+    """The executable's name; Debian calls its files ``slurmd-wlm`` and so on."""
     try:
-        return Path(f"/proc/{pid}/exe").readlink().name.removesuffix(" (deleted)")
+        return Path(f"/proc/{pid}/exe").readlink().name.split()[0].removesuffix("-wlm")
     except OSError:
         return ""
 

@@ -1,19 +1,35 @@
-"""The configuration files of the test cluster, as text; nothing here starts or writes anything."""
+"""What the test cluster needs and its configuration as text; starts and writes nothing."""
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-PACKAGES = "slurmctld slurmd slurm-client slurmdbd munge mariadb-server-core"
+PACKAGES = "slurmctld slurmd slurm-client slurmdbd munge mariadb-server-core mariadb-client-core"
 """Debian and Ubuntu packages; nothing is started from them, the cluster runs its own daemons."""
 
 NODES = ("n1", "n2")
 GPUS = 2
 """Pretend GPUs on each node."""
+
+
+def missing() -> str | None:
+    """Why no cluster can run here and what to do about it; ``None`` when one can."""
+    if os.geteuid() != 0:
+        return "the Slurm test cluster must be started as root"
+    programs = ["slurmctld", "slurmd", "slurmdbd", "sbatch", "munged", "mariadbd"]
+    programs += ["mariadb-install-db", "my_print_defaults"]
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    absent = [name for name in programs if not shutil.which(name, path=path)]
+    if not absent:
+        return None
+    line = f"apt-get install --no-install-recommends {PACKAGES}"
+    return f"{', '.join(absent)} not found; install with: {line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +95,9 @@ def slurm_conf(settings: Settings) -> str:
         "SwitchType": "switch/none",
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core",
+        "SchedulerParameters": "batch_sched_delay=0,sched_min_interval=100000",
         "SlurmdParameters": "config_overrides",
-        "ReturnToService": 2,
+        "ReturnToService": 1,  # a node set DOWN stays so until RESUME; a lost one comes back
         "SlurmdTimeout": 10,
         "KillWait": 5,
         "MaxArraySize": settings.max_array_size,
@@ -107,7 +124,7 @@ def slurm_conf(settings: Settings) -> str:
 
 
 def gres_conf(settings: Settings) -> str:
-    """``gres.conf``: plain files stand for the devices; jobs see ``CUDA_VISIBLE_DEVICES``."""
+    """``gres.conf``: null devices stand for GPUs; jobs see ``CUDA_VISIBLE_DEVICES``."""
     return f"Name=gpu Count={GPUS} File={settings.path}/gpu[0-{GPUS - 1}]\n"
 
 

@@ -183,6 +183,17 @@ def test_repeats_of_a_prompt_are_drawn_together() -> None:
     assert judged(*ten, gamma=1).acceptance_rate == judged(*once, gamma=1).acceptance_rate
 
 
+def test_repeats_of_a_prompt_are_summed() -> None:
+    """Each prompt accepts 4 of 8 in all, so no draw of prompts can give another share."""
+    records = [
+        record(prompt, repeat=n, spec=spec)
+        for prompt in "ab"
+        for n, spec in enumerate((counts((0, 4)), counts((4, 0))))
+    ]
+    rate = judged(*records, gamma=1).acceptance_rate
+    assert (rate.low, rate.value, rate.high) == (0.5, 0.5, 0.5)
+
+
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
     records = [record(str(n), spec=counts((n, 20 - n))) for n in range(20)]
     first = acceptance(records, gamma=1, baseline=False, seed=1)

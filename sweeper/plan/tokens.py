@@ -1,0 +1,164 @@
+"""Tokenizer files: are two the same, and how many tokens is a prompt?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from sweeper.values import Json, Prompt
+
+CANNOT_COUNT = (
+    "prompts could not be counted here (that takes the package tokenizers, which comes with vLLM, "
+    "and the target's tokenizer.json)"
+)
+_A_MESSAGE = 8
+"""Tokens taken for the frame of a message where there is no usable chat template."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """Token by id, and a hash of the merges; ``merges`` is empty for tokenizers without any."""
+
+    tokens: Mapping[int, str]
+    merges: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over tokens and merges."""
+        text = json.dumps([sorted(self.tokens.items()), self.merges], ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def vocabulary(folder: Path) -> Vocabulary | None:
+    """The contents of ``tokenizer.json``; ``None`` where it is missing or of an unknown shape."""
+    try:
+        data = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        model = data["model"]
+        tokens = _by_id(model["vocab"])
+        tokens |= {item["id"]: item["content"] for item in data.get("added_tokens") or ()}
+        merges = [m if isinstance(m, str) else " ".join(m) for m in model.get("merges") or ()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return Vocabulary(tokens=tokens, merges=_hash("\n".join(merges)) if merges else "")
+
+
+def difference(target: Vocabulary, draft: Vocabulary) -> tuple[str, str]:
+    """``(mistake, warning)`` about two tokenizers, both empty for equal ones."""
+    if target.digest == draft.digest:
+        return "", ""
+    shared = target.tokens.keys() & draft.tokens.keys()
+    other = [i for i in sorted(shared) if target.tokens[i] != draft.tokens[i]]
+    if other:
+        first = other[0]
+        return (
+            f"{len(other)} token ids mean other text, the first is {first}: "
+            f"{target.tokens[first]!r} for the target, {draft.tokens[first]!r} for the draft"
+        ), ""
+    if target.merges != draft.merges:
+        return "the merges differ, so the draft was trained on text cut in other tokens", ""
+    missing = len(target.tokens.keys() ^ draft.tokens.keys())
+    return "", f"{missing} token ids are in only one of the two tokenizers"
+
+
+def count_tokens(folder: Path, prompts: Sequence[Prompt]) -> int | None:
+    """Tokens of the longest prompt as the server would render it; ``None`` where it cannot be said.
+
+    Without a usable chat template the texts are counted, with some tokens more a message.
+    """
+    tokenizer = _tokenizer(folder)
+    if tokenizer is None:
+        return None
+    template = _template(folder)
+    rendered = sorted((_rendered(p, template) for p in prompts), key=_at_most, reverse=True)
+    longest = 0
+    for one in rendered:
+        if _at_most(one) <= longest:
+            break
+        found = tokenizer.encode(one.text, add_special_tokens=not one.chat)
+        longest = max(longest, len(found.ids) + one.more)
+    return longest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rendered:
+    """A prompt's text; ``more`` tokens are not in it."""
+
+    text: str
+    chat: bool
+    more: int = 0
+
+
+def _at_most(one: _Rendered) -> int:
+    """An upper bound: a token is at least a byte, and a few special ones are added."""
+    return len(one.text.encode()) + one.more + _A_MESSAGE
+
+
+def _by_id(vocab: Json) -> dict[int, str]:
+    """BPE and WordPiece keep ``{token: id}``, Unigram ``[[token, score], …]``."""
+    if isinstance(vocab, dict):
+        return {number: token for token, number in vocab.items()}
+    return {number: str(entry[0]) for number, entry in enumerate(vocab)}
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _tokenizer(folder: Path) -> Any:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        return None
+    path = folder / "tokenizer.json"
+    try:
+        return Tokenizer.from_file(str(path)) if path.is_file() else None
+    except Exception:  # the package raises bare Exception for files it cannot read
+        return None
+
+
+@cache
+def _template(folder: Path) -> jinja2.Template | None:
+    """The chat template, compiled as transformers does."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    try:
+        return environment.from_string(_template_text(folder))
+    except (OSError, ValueError, KeyError, TypeError, jinja2.TemplateError):
+        return None
+
+
+def _template_text(folder: Path) -> str:
+    own_file = folder / "chat_template.jinja"
+    if own_file.is_file():
+        return own_file.read_text(encoding="utf-8")
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    return str(settings["chat_template"])
+
+
+def _rendered(prompt: Prompt, template: jinja2.Template | None) -> _Rendered:
+    if prompt.messages is None:
+        return _Rendered(text=prompt.text or "", chat=False)
+    messages = [{"role": m.role, "content": m.content} for m in prompt.messages]
+    plain = _Rendered(
+        text="\n".join(m["content"] for m in messages),
+        chat=True,
+        more=_A_MESSAGE * len(messages),
+    )
+    if template is None:
+        return plain
+    try:
+        text = template.render(messages=messages, add_generation_prompt=True)
+    except Exception:  # a template may call what only transformers has
+        return plain
+    return _Rendered(text=text, chat=True)
