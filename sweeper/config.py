@@ -167,9 +167,7 @@ def _range_mistakes(s: Settings) -> list[str]:
             f"sampling.temperature: {s.sampling.temperature}: a finite number, at least 0",
         ),
         (not 0 < s.sampling.top_p <= 1, f"sampling.top_p: {s.sampling.top_p}: above 0, at most 1"),
-        (s.load.concurrency != 1, "load.concurrency: sequential sends one request at a time: 1"),
-        (s.load.warmup_requests < 0, "load.warmup_requests: at least 0"),
-        (not s.load.request_timeout_s > 0, "load.request_timeout_s: above 0 seconds"),
+        *_load_rules(s.load),
         (not s.server.start_timeout_s > 0, "server.start_timeout_s: above 0 seconds"),
         (
             s.server.kind == "external" and s.server.base_url is None,
@@ -178,6 +176,43 @@ def _range_mistakes(s: Settings) -> list[str]:
         (s.server.kind == "vllm" and not s.server.command, "server.command: empty"),
     ]
     return [text for wrong, text in rules if wrong]
+
+
+def _load_rules(load: Load) -> list[tuple[bool, str]]:
+    one, a_ramp = load.name == "sequential", load.name == "ramp"
+    ends = (load.ramp_from or 0.0, load.ramp_to or 0.0)
+    lowest = 0.5 if load.ramp_of == "concurrency" else 1e-9  # below it nothing is ever sent
+    return [
+        (
+            one and load.concurrency != 1,
+            "load.concurrency: sequential sends one request at a time: 1",
+        ),
+        (one and load.stream, "load.stream: sequential is not streamed; use load=closed"),
+        (load.concurrency < 1, f"load.concurrency: {load.concurrency}: at least 1"),
+        (load.name == "open" and not _positive(load.rate), "load.rate: above 0 requests a second"),
+        (not _positive(load.burstiness), "load.burstiness: above 0; 1 is Poisson"),
+        (a_ramp and load.duration_s is None, "load.duration_s: a ramp needs its length in seconds"),
+        (
+            a_ramp and (None in (load.ramp_from, load.ramp_to) or min(ends) < 0),
+            "load.ramp_from, load.ramp_to: two numbers, at least 0",
+        ),
+        (a_ramp and not lowest <= max(ends) < float("inf"), "load.ramp_to: the ramp sends nothing"),
+        (load.requests is not None and load.requests < 1, "load.requests: at least 1, or null"),
+        (
+            load.duration_s is not None and not _positive(load.duration_s),
+            "load.duration_s: above 0 seconds, or null",
+        ),
+        (
+            load.cycle and load.requests is None and load.duration_s is None,
+            "load.cycle: without load.requests or load.duration_s it would never end",
+        ),
+        (load.warmup_requests < 0, "load.warmup_requests: at least 0"),
+        (not load.request_timeout_s > 0, "load.request_timeout_s: above 0 seconds"),
+    ]
+
+
+def _positive(value: float | None) -> bool:
+    return value is not None and 0 < value < float("inf")
 
 
 def _sentence(error: ErrorDetails) -> str:

@@ -93,13 +93,15 @@ def explain(output: str) -> str:
 
 def advice(output: str) -> str:
     torch = missing_torch(output)
-    if torch and "Failed to resolve" in output:
+    offline = "Failed to resolve" in output or "connection broken" in output
+    if torch and offline:
         return f"{torch} lies on {TORCH_INDEX}, which this machine cannot reach"
-    if torch:
+    if torch:  # pip says nothing of an index that did not answer when it may not retry
         here = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {os.uname().machine}"
-        return f"no {torch} for {here}: try another Python, as in `make PYTHON=python3.12 setup`"
+        another = "try another Python, as in `make PYTHON=python3.12 setup`"
+        return f"{TORCH_INDEX} has no {torch} for {here}, or did not answer: {another}"
     if "No space left on device" in output:
         return f"about {DISK_GB} GB of disk are needed, and some in $TMPDIR"
-    if "Failed to resolve" in output or "connection broken" in output:
+    if offline:
         return "the package index cannot be reached: check the network and `pip config list`"
     return "all of pip's output is in .venv/sweeper-setup.log; `make setup` goes on from here"

@@ -163,6 +163,8 @@ def _canary(one: _Measurement, like: Prompt) -> None:
             if drafted == 0
             else "whether drafts are made is unknown: the server reports no speculation counts"
         )
+    if not point.is_baseline and after and after.completion_tokens and after.verify_steps is None:
+        raise ServerError("speculation was asked for, but the server counts none in its /metrics")
     if point.is_baseline and drafted:
         raise ServerError("the baseline server speculates: its counters moved on the canary")
 

@@ -67,6 +67,10 @@ def _key(point: Point, name: str) -> Json:
     return (point.server.speculative or {}).get(name)
 
 
+def _is(point: Point, name: str, *values: Json) -> bool:
+    return _key(point, name) in values
+
+
 def _variable(point: Point, name: str) -> str | None:
     return dict(point.server.env).get(name)
 
@@ -76,7 +80,7 @@ def v1(point: Point, here: Facts | None) -> bool:
     chosen = _variable(point, "VLLM_USE_V2_MODEL_RUNNER")
     if chosen is not None:
         return chosen == "0"
-    return _key(point, "method") in V1_ONLY or no_triton(here)
+    return _is(point, "method", *V1_ONLY) or no_triton(here)
 
 
 def no_triton(here: Facts | None) -> bool:
@@ -92,7 +96,7 @@ def sampled_on_cpu(point: Point, here: Facts | None) -> bool:
 
 
 def suffix_with_schedule(point: Point, here: Facts | None) -> bool:
-    return _key(point, "method") == "suffix" and bool(_schedule(point))
+    return _is(point, "method", "suffix") and bool(_schedule(point))
 
 
 def _schedule(point: Point) -> Json:
@@ -111,25 +115,24 @@ def fake_step(point: Point, here: Facts | None) -> bool:
 
 
 def shared_tree(point: Point, here: Facts | None) -> bool:
-    return _key(point, "method") == "suffix" and (
-        _key(point, "suffix_decoding_max_cached_requests") != 0
-    )
+    kept = not _is(point, "suffix_decoding_max_cached_requests", 0)
+    return kept and _is(point, "method", "suffix")
 
 
 def min_p(point: Point, here: Facts | None) -> bool:
-    return not point.is_baseline and point.sampling.min_p > 0
+    return point.sampling.min_p > 0 and not point.is_baseline
 
 
 def block_ignored(point: Point, here: Facts | None) -> bool:
-    return _key(point, "rejection_sample_method") == "block" and v1(point, here)
+    return _is(point, "rejection_sample_method", "block") and v1(point, here)
 
 
 def synthetic_on_cpu(point: Point, here: Facts | None) -> bool:
-    return _key(point, "rejection_sample_method") == "synthetic" and no_triton(here)
+    return _is(point, "rejection_sample_method", "synthetic") and no_triton(here)
 
 
 def no_proposer(point: Point, here: Facts | None) -> bool:
-    return _key(point, "method") == "mlp_speculator"
+    return _is(point, "method", "mlp_speculator")
 
 
 def too_long(point: Point, here: Facts | None) -> bool:
@@ -137,4 +140,4 @@ def too_long(point: Point, here: Facts | None) -> bool:
 
 
 def block_draft_cached(point: Point, here: Facts | None) -> bool:
-    return _key(point, "method") in ("dflash", "dspark") and _prefix_cached(point)
+    return _prefix_cached(point) and _is(point, "method", "dflash", "dspark")

@@ -78,9 +78,7 @@ DEFECTS: tuple[Defect, ...] = (
         seen=("0.32.0",),
         severity="refuse",
         condition=synthetic_on_cpu,
-        consequence=(
-            "synthetic acceptance ends a CPU server at the first drafted step; use a GPU"
-        ),
+        consequence=("synthetic acceptance ends a CPU server at the first drafted step; use a GPU"),
         reference="assertion in vllm/utils/cpu_triton_utils.py",
     ),
     Defect(

@@ -42,7 +42,7 @@ def speculation(settings: Settings, mistakes: list[str]) -> Asked | None:
     resolved = _resolved(settings, given)
     gamma = resolved.gamma
     found += resolved.mistakes
-    found += [] if gamma is None else _gamma_mistakes(settings, gamma)
+    found += _gamma_mistakes(settings, gamma, filled_in=GAMMA not in resolved.passed)
     if gamma is None and not found:
         found.append(_gamma_missing(resolved))
     mistakes += found
@@ -108,14 +108,17 @@ def _gamma_missing(resolved: Resolved) -> str:
     )
 
 
-def _gamma_mistakes(settings: Settings, gamma: int) -> list[str]:
+def _gamma_mistakes(settings: Settings, gamma: int | None, *, filled_in: bool) -> list[str]:
+    """A γ that vLLM ``filled_in`` is no slip of the finger: a warning names it."""
+    if gamma is None:
+        return []
     where = "gamma" if gamma == settings.gamma else f"{WHERE}.{GAMMA}"
     if gamma > LARGEST_GAMMA:
         return [
             f"{where}: {gamma}: at most {LARGEST_GAMMA}, whatever allow_large_gamma says: the "
             f"sampler of vLLM's V1 model runner asserts it while it serves"
         ]
-    if gamma > MAX_GAMMA and not settings.allow_large_gamma:
+    if gamma > MAX_GAMMA and not (settings.allow_large_gamma or filled_in):
         return [f"{where}: {gamma}: between 1 and {MAX_GAMMA}; or allow_large_gamma=true"]
     if gamma < 1:
         return [f"{where}: {gamma}: between 1 and {MAX_GAMMA}, or method=none"]

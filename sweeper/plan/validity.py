@@ -87,14 +87,15 @@ def _needed(rule: MethodRule, key: str) -> str:
 
 def _contradictions(rule: MethodRule, m: Mapping[str, Json]) -> list[str]:
     """Values that do not go together."""
-    low, high = m.get("prompt_lookup_min", 0), m.get("prompt_lookup_max", 0)
+    low, high = m.get("prompt_lookup_min"), m.get("prompt_lookup_max")
     depth, gamma = m.get("suffix_decoding_max_tree_depth"), m.get(GAMMA, 0)
     other_vocab, parallel = m.get("use_heterogeneous_vocab"), m.get("parallel_drafting")
     by_chance = m.get("draft_sample_method") == "probabilistic"
     synthetic = m.get("rejection_sample_method") == "synthetic"
     own_class = rule.name == "custom_class" and "model" in m
     rules = [
-        (low > high, f"prompt_lookup_min: {low}: more than prompt_lookup_max={high}"),
+        (low and high and low > high,
+         f"prompt_lookup_min: {low}: more than prompt_lookup_max={high}"),
         (depth is not None and gamma > depth,
          f"num_speculative_tokens: {gamma}: more than suffix_decoding_max_tree_depth={depth}; no "
          f"draft is longer than the tree is deep"),

@@ -37,7 +37,10 @@ class Endpoint:
         self._client.close()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -69,7 +72,9 @@ class Endpoint:
             return False
         return not answer.content or answer.json().get("success", True) is True
 
-    def complete(self, body: dict[str, Json], timeout_s: float, path: str = "/v1/completions") -> Json:
+    def complete(
+        self, body: dict[str, Json], timeout_s: float, path: str = "/v1/completions"
+    ) -> Json:
         """One untimed request; the model's name is filled in.
 
         :raises RequestError: with the server's own message.

@@ -1,4 +1,4 @@
-"""vLLM's own word on command lines before anything starts: its checks, without weights or engine."""
+"""vLLM's own word on command lines before anything starts: its checks, without weights."""
 
 from __future__ import annotations
 

@@ -19,8 +19,10 @@ from typing import Any, NoReturn
 
 sys.path[0] = ""  # as under `python -m`: our folder has modules that would shadow others
 
-_PARSER = (("vllm.utils.argparse_utils", "FlexibleArgumentParser"),
-           ("vllm.utils", "FlexibleArgumentParser"))
+_PARSER = (
+    ("vllm.utils.argparse_utils", "FlexibleArgumentParser"),
+    ("vllm.utils", "FlexibleArgumentParser"),
+)
 _FLAGS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
 
 
@@ -80,8 +82,8 @@ def plain(value: Any) -> Any:
 
 
 def reply(config: Any) -> dict[str, Any]:
-    two = getattr(config, "use_v2_model_runner", None)
-    overlap = getattr(config.scheduler_config, "async_scheduling", None)
+    two: Any = getattr(config, "use_v2_model_runner", None)
+    overlap: Any = getattr(config.scheduler_config, "async_scheduling", None)
     return {
         "resolved": plain(config.speculative_config),
         "runner": {True: "V2", False: "V1"}.get(two),

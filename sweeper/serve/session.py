@@ -198,7 +198,7 @@ def _listens(process: ServerProcess, url: str) -> bool:
     """Does a process below our guard hold the port? Unknown (no permission) counts as yes."""
     port = int(url.rsplit(":", 1)[1])
     try:
-        tree = [p for p in psutil.Process(process.guard.pid).children(recursive=True)]
+        tree = psutil.Process(process.guard.pid).children(recursive=True)
         held = {
             c.laddr.port for p in tree for c in p.net_connections("tcp") if c.status == "LISTEN"
         }

@@ -87,7 +87,7 @@ def test_torch_is_sought_in_its_own_index(
 
 def test_no_torch_anywhere(machine: Machine) -> None:
     machine.answer(("-m pip install", 1, NO_TORCH))
-    with pytest.raises(SetupError, match=r"no torch==2\.13\.0\+cpu for Python .*: try another"):
+    with pytest.raises(SetupError, match=r"has no torch==2\.13\.0\+cpu for Python .*: try another"):
         setup.install_packages(machine.env, "cpu")
 
 

@@ -140,7 +140,7 @@ def test_nothing_of_a_stubborn_server_is_left(tmp_path: Path) -> None:
 def test_a_killed_sweep_leaves_files_and_no_server(tmp_path: Path, signum: int) -> None:
     argv = command("method=ngram", "gamma=4", "dataset.limit=null", outputs=tmp_path)
     # a slow pretend model, so that the kill comes in the middle
-    argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,20]") for a in argv]
+    argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,'20']") for a in argv]
     with subprocess.Popen(argv, env=environment({"spawn_child": True}), cwd=ROOT,
                           stdout=subprocess.PIPE) as process:
         assert wait_until(lambda: _lines(tmp_path) >= 3, 60)
@@ -158,7 +158,7 @@ def test_a_killed_sweep_leaves_files_and_no_server(tmp_path: Path, signum: int) 
 
 def test_ctrl_c_stops_servers_and_reports_what_is_there(tmp_path: Path) -> None:
     argv = command("method=ngram", "gamma=4", "dataset.limit=null", outputs=tmp_path)
-    argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,20]") for a in argv]
+    argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,'20']") for a in argv]
     with subprocess.Popen(argv, env=environment(), cwd=ROOT, stdout=subprocess.PIPE,
                           text=True) as process:
         assert wait_until(lambda: _lines(tmp_path) >= 3, 60)

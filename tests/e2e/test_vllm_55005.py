@@ -46,8 +46,9 @@ def probe(tmp_path: Path, workarounds: tuple[str, ...]) -> tuple[float, float, l
     """Drafted and accepted tokens of one prompt asked twice at T = 0.01, and both answers."""
     with serve(ngram(workarounds), ServerFolder(tmp_path)) as session:
         before = parse(session.endpoint.metrics() or "")
-        texts = [_text(session.endpoint.complete({"prompt": REPETITIVE} | CALM, 120.0))
-                 for _ in range(2)]
+        texts = [
+            _text(session.endpoint.complete({"prompt": REPETITIVE} | CALM, 120.0)) for _ in range(2)
+        ]
         change = parse(session.endpoint.metrics() or "").since(before)
     assert change is not None and change.drafted is not None and change.accepted is not None
     print(f"workarounds={workarounds} D={change.drafted:g} A={change.accepted:g} {texts[0][:60]!r}")

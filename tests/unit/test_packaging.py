@@ -107,7 +107,8 @@ def test_pip_is_old(line: str, old: bool) -> None:
 def test_advice() -> None:
     here = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {os.uname().machine}"
     assert advice(NO_TORCH) == (
-        f"no torch==2.13.0+cpu for {here}: try another Python, as in `make PYTHON=python3.12 setup`"
+        f"{TORCH_INDEX} has no torch==2.13.0+cpu for {here}, or did not answer: "
+        "try another Python, as in `make PYTHON=python3.12 setup`"
     )
     assert advice(f"Failed to resolve 'download.pytorch.org'\n{NO_TORCH}") == (
         f"torch==2.13.0+cpu lies on {TORCH_INDEX}, which this machine cannot reach"
