@@ -191,7 +191,7 @@ class SweepFolder:
         return self.path / "report"
 
     def point(self, planned: PlannedPoint) -> PointFolder:
-        return PointFolder(self.path / "points" / f"{planned.number:03d}-{planned.point.key[:8]}")
+        return PointFolder(self.path / "points" / f"{planned.number:03d}-{planned.key[:8]}")
 
     def new_server(self, key: str) -> ServerFolder:
         """A folder for the next attempt to start the server with this key."""

@@ -25,7 +25,7 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
     for it, because other groups go on.
     """
     folder = SweepFolder(sweep_dir)
-    server = folder.new_server(group.server.key)
+    server = folder.new_server(group.key)
     results: list[PointResult] = []
     name = f"{group.points[0].point.label} on {group.points[0].point.target}"
     emit(Event(kind="server_starting", server=name, text=server.path.name))
