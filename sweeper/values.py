@@ -429,8 +429,14 @@ class Sweep:
 
 
 EventKind = Literal[
-    "server_starting", "server_waiting", "server_ready", "server_stopped",
-    "point_started", "request_done", "point_ended", "warning",
+    "server_starting",
+    "server_waiting",
+    "server_ready",
+    "server_stopped",
+    "point_started",
+    "request_done",
+    "point_ended",
+    "warning",
 ]
 
 

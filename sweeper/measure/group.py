@@ -49,7 +49,11 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
 
 
 def _fail_rest(
-    points: Sequence[PlannedPoint], folder: SweepFolder, sweep: str, reason: str, server: str,
+    points: Sequence[PlannedPoint],
+    folder: SweepFolder,
+    sweep: str,
+    reason: str,
+    server: str,
     emit: Emit,
 ) -> list[PointResult]:
     """Write a failed result for every point that has none."""
