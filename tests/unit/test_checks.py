@@ -8,9 +8,9 @@ import pytest
 
 from sweeper.measure.checks import cross_check, identity_violation, point_warnings
 from sweeper.measure.counters import Counters, parse
+from sweeper.values import RequestRecord, SpecCounts
 from tests.unit.sweeps import point
 from tests.unit.test_requests import GREEDY
-from sweeper.values import RequestRecord, SpecCounts
 
 METRICS = """\
 # HELP vllm:spec_decode_num_drafts_total d
@@ -86,10 +86,7 @@ def test_a_restart_leaves_no_difference() -> None:
 
 def test_a_disagreement_is_named() -> None:
     base = parse(METRICS)
-    empty = {
-        name: 0.0
-        for name in ("verify_steps", "drafted", "accepted", "completion_tokens", "prompt_tokens")
-    }
+    empty = dict.fromkeys(("verify_steps", "drafted", "accepted", "completion_tokens", "prompt_tokens"), 0.0)
     change: Counters = replace(base, **empty)  # type: ignore[arg-type]
     change = replace(
         change,
