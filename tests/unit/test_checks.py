@@ -86,10 +86,8 @@ def test_a_restart_leaves_no_difference() -> None:
 
 def test_a_disagreement_is_named() -> None:
     base = parse(METRICS)
-    empty = dict.fromkeys(("verify_steps", "drafted", "accepted", "completion_tokens", "prompt_tokens"), 0.0)
-    change: Counters = replace(base, **empty)  # type: ignore[arg-type]
-    change = replace(
-        change,
+    change: Counters = replace(
+        base,
         completion_tokens=64.0,
         prompt_tokens=3.0,
         verify_steps=11.0,
