@@ -410,7 +410,7 @@ class Sweep:
 
 EventKind = Literal[
     "server_starting", "server_waiting", "server_ready", "server_stopped",
-    "point_started", "request_done", "point_ended", "warning",
+    "point_started", "request_done", "point_ended", "warning", "job",
 ]
 
 
@@ -419,7 +419,8 @@ class Event:
     """Something a watching person wants to see.
 
     ``done`` of ``total`` requests; ``seconds`` since the start of what is named; ``text`` for
-    people; ``tokens`` and ``request_s`` of the request that just ended.
+    people; ``tokens`` and ``request_s`` of the request that just ended. A ``job`` is a group that
+    runs elsewhere: ``text`` is its state, ``doing`` what it does, ``done`` of ``total`` its points.
     """
 
     kind: EventKind
@@ -433,3 +434,6 @@ class Event:
     request_s: float = 0.0
     accepted: int = 0
     drafted: int = 0
+    job: str = ""
+    node: str = ""
+    doing: str = ""
