@@ -86,7 +86,7 @@ def _side_by_side(
     code = copy_code(folder.code)
     workers = Workers(free=list(devices), at_once=at_once, folder=folder, uses=bool(devices))
     for group in groups:
-        home = folder.group(group.server.key)
+        home = folder.group(group.key)
         task = Task(sweep_dir=str(run.sweep_dir), sweep=run.sweep, group=group, code=code)
         store.write_json(home.task, store.to_json(task))
         add_attempt(home, Attempt(job=_name(group), submitted_at=time.time()))
@@ -104,7 +104,7 @@ def _side_by_side(
 
 
 def _name(group: Group) -> str:
-    return f"worker {group.server.key[:8]}"
+    return f"worker {group.key[:8]}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class Workers:
             self._reap(name, process, devices)
 
     def _start(self, group: Group, need: int) -> None:
-        home = self.folder.group(group.server.key)
+        home = self.folder.group(group.key)
         devices = [self.free.pop(0) for _ in range(need)]
         path = os.pathsep.join(filter(None, (str(self.folder.code), os.environ.get("PYTHONPATH"))))
         env = dict(os.environ) | {"PYTHONSAFEPATH": "1", "PYTHONPATH": path}

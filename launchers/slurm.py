@@ -130,7 +130,7 @@ class SlurmLauncher:
         limit_s = parameters["time"] * 60.0
         for group, job in zip(chunk.groups, jobs, strict=True):
             add_attempt(
-                folder.group(group.server.key),
+                folder.group(group.key),
                 Attempt(job=job.job_id, submitted_at=time.time(), limit_s=limit_s),
             )
         job_id = str(jobs[0].job_id).partition("_")[0]
@@ -252,7 +252,7 @@ def _not_submitted(run: GroupRun, folder: SweepFolder, chunk: Chunk, why: str) -
 
 
 def _cancel(folder: SweepFolder, groups: Sequence[Group], run: GroupRun) -> None:
-    tried = [attempts(folder.group(group.server.key)) for group in groups]
+    tried = [attempts(folder.group(group.key)) for group in groups]
     jobs = sorted({one[-1].job.partition("_")[0] for one in tried if one})
     try:
         queue.cancel(jobs)

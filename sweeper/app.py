@@ -93,6 +93,6 @@ def _keys_beside(path: str) -> list[str]:
     for choice in (config_dir() / first).glob("*.yaml"):
         node = OmegaConf.load(choice)
         for part in rest[:-1]:
-            node = node.get(part) if isinstance(node, DictConfig) and part in node else {}
-        known |= {str(key) for key in node}
+            node = node.get(part) if isinstance(node, DictConfig) else node
+        known |= {str(key) for key in node} if isinstance(node, DictConfig) else set()
     return sorted(known)

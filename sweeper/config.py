@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from sweeper.errors import ConfigError
-from sweeper.values import Json, Load, Sampling
+from sweeper.values import Json, Load, Sampling, Slo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +94,7 @@ class Settings:
     max_error_rate: float
     seed: int
     output_dir: str
+    slo: Slo = field(default_factory=Slo)
 
 
 _FIX = {
@@ -168,6 +169,7 @@ def _range_mistakes(s: Settings) -> list[str]:
         ),
         (not 0 < s.sampling.top_p <= 1, f"sampling.top_p: {s.sampling.top_p}: above 0, at most 1"),
         *_load_rules(s.load),
+        *((v <= 0, f"slo.{k}: {v}: above 0 milliseconds") for k, v in s.slo.limits.items()),
         (not s.server.start_timeout_s > 0, "server.start_timeout_s: above 0 seconds"),
         (
             s.server.kind == "external" and s.server.base_url is None,

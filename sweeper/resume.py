@@ -21,14 +21,14 @@ def differences(old: Sweep, plan: Plan, versions: Mapping[str, Json]) -> tuple[s
     """What is asked for now and was not then, one ``path: was x, is y`` each."""
     before, now = old.plan.points, plan.points
     found = list(_changed("versions", _as_mapping(old.versions), versions))
-    keys = {p.point.key for p in before} ^ {p.point.key for p in now}
+    keys = {p.key for p in before} ^ {p.key for p in now}
     if keys and len(before) == len(now):
         for one, other in zip(before, now, strict=True):
             name = f"point {other.number} ({other.point.label})"
             found += _changed(name, one.point.identity, other.point.identity)
     elif keys:
-        found += [f"no longer asked for: {_say(p)}" for p in before if p.point.key in keys]
-        found += [f"not asked for then: {_say(p)}" for p in now if p.point.key in keys]
+        found += [f"no longer asked for: {_say(p)}" for p in before if p.key in keys]
+        found += [f"not asked for then: {_say(p)}" for p in now if p.key in keys]
     return tuple(dict.fromkeys(found))
 
 
@@ -46,7 +46,7 @@ def refuse_changes(folder: SweepFolder, found: Sequence[str]) -> None:
 
 def refuse_running(folder: SweepFolder, old: Sweep) -> None:
     """:raises UserError: while jobs of the sweep are in Slurm's queue."""
-    jobs = {one.job for g in old.plan.groups for one in attempts(folder.group(g.server.key))}
+    jobs = {one.job for g in old.plan.groups for one in attempts(folder.group(g.key))}
     ours = {job for job in jobs if not job.startswith("worker ")}
     states = queue.SlurmQueue().states() if ours else {}
     left = sorted(ours & set(states or {}))
@@ -71,9 +71,9 @@ def arrange(folder: SweepFolder, old: Sweep, plan: Plan, same_versions: bool) ->
         home = _old(folder, planned)
         result = home.read_result()
         if same_versions and result and _completed(result, planned, old.id):
-            kept[planned.point.key] = (home.path, result)
+            kept[planned.key] = (home.path, result)
     for planned in plan.points:
-        found = kept.get(planned.point.key)
+        found = kept.get(planned.key)
         if found:
             path, result = found
             path.rename(folder.point(planned).path)
@@ -85,14 +85,14 @@ def arrange(folder: SweepFolder, old: Sweep, plan: Plan, same_versions: bool) ->
             folder.set_aside(home)
             _drop(home)
     left = (
-        replace(g, points=tuple(p for p in g.points if p.point.key not in kept and not p.skip))
+        replace(g, points=tuple(p for p in g.points if p.key not in kept and not p.skip))
         for g in plan.groups
     )
     return replace(plan, groups=tuple(group for group in left if group.points))
 
 
 def _completed(result: PointResult, planned: PlannedPoint, sweep: str) -> bool:
-    return (result.status, result.sweep, result.key) == ("completed", sweep, planned.point.key)
+    return (result.status, result.sweep, result.key) == ("completed", sweep, planned.key)
 
 
 def _old(folder: SweepFolder, planned: PlannedPoint) -> PointFolder:

@@ -1,22 +1,23 @@
 """Every file name of a sweep folder, atomic writes, append-only records and tolerant reads.
 
-    outputs/<date>/<time>-<id>/
-      sweep.json                         what was asked for and planned; written before anything runs
-      points/<nnn>-<key8>/
-        config.yaml  point.log           the point as composed; what its measurement said
-        requests.jsonl                   one RequestRecord a line, appended as answers arrive
-        counters.json                    the server's counters before and after, raw
-        result.json                      PointResult; its presence means the point has ended
-      servers/<key8>-<attempt>/
-        server.log  server.json          vLLM's own output; argv, resolved config, start and stop seconds
-      groups/<key8>/                     only where a group runs in a process of its own
-        heartbeat.json  attempts.jsonl   what it does now; every job it was given to
-        task.log                         what a worker process of this machine printed
-      code/                              the program as submitted; jobs run this copy
-      submitit/                          scripts, pickles and output of Slurm jobs
-      superseded/                        files of points that were measured again
-      points.csv  points.parquet         the comparison table
-      report/                            what people read
+In ``outputs/<date>/<time>-<id>/``::
+
+    sweep.json                       what was asked for and planned; written before anything runs
+    points/<nnn>-<key8>/
+        config.yaml  point.log       the point as composed; what its measurement said
+        requests.jsonl               one RequestRecord a line, appended as answers arrive
+        counters.json                the server's counters before and after, raw
+        result.json                  PointResult; its presence means the point has ended
+    servers/<key8>-<attempt>/
+        server.log  server.json      vLLM's own output; argv, resolved config, start, stop seconds
+    groups/<key8>/                   only where a group runs in a process of its own
+        heartbeat.json               what it does now
+        attempts.jsonl  task.log     every job it was given to; output of a worker of this machine
+    code/                            the program as submitted; jobs run this copy
+    submitit/                        scripts, pickles and output of Slurm jobs
+    superseded/                      files of points that were measured again
+    points.csv  points.parquet       the comparison table
+    report/                          what people read
 """
 
 from __future__ import annotations
@@ -50,8 +51,13 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def from_json(cls: type[T], data: Json) -> T:
-    """Rebuild a frozen value from :func:`to_json`; unknown keys are refused by the constructor."""
-    hints = _hints(cls)
+    """Rebuild a frozen value from :func:`to_json`.
+
+    :raises TypeError: when ``data`` is not of that shape; unknown keys are refused too.
+    """
+    if not isinstance(data, dict):
+        raise TypeError(f"not a {cls.__name__}: {str(data)[:80]}")
+    hints = _hints(cls)  # type: ignore[arg-type]  # typeshed: type[T] is not Hashable, yet it is
     return cls(**{name: _revive(hints.get(name, Any), item) for name, item in data.items()})
 
 
@@ -146,7 +152,7 @@ class PointFolder:
         """The result, ``None`` while the point has not ended (or its file is half-written)."""
         try:
             return from_json(PointResult, read_json(self.result))
-        except StoreError:
+        except (StoreError, TypeError):
             return None
 
 
@@ -233,7 +239,7 @@ class SweepFolder:
         return GroupFolder(self.path / "groups" / key[:8])
 
     def point(self, planned: PlannedPoint) -> PointFolder:
-        return PointFolder(self.path / "points" / f"{planned.number:03d}-{planned.point.key[:8]}")
+        return PointFolder(self.path / "points" / f"{planned.number:03d}-{planned.key[:8]}")
 
     def set_aside(self, home: PointFolder) -> None:
         """Move the files of a measurement to ``superseded/``; ``config.yaml`` stays."""
@@ -265,7 +271,7 @@ def read_sweep(folder: SweepFolder) -> Sweep:
     """The sweep as submitted; a folder of something else is a :class:`StoreError`."""
     try:
         return from_json(Sweep, read_json(folder.sweep))
-    except (TypeError, AttributeError, KeyError) as problem:
+    except TypeError as problem:
         raise StoreError(f"{folder.sweep} is not a sweep of this version: {problem}") from None
 
 

@@ -235,7 +235,8 @@ def _create(
             text = yaml.safe_dump(_composition(planned, plan, composed), sort_keys=False)
             store.write_text(folder.point(planned).config, text)
     except OSError as problem:
-        raise StoreError(f"output_dir: cannot write {problem.filename}: {problem.strerror}") from None
+        text = f"output_dir: cannot write {problem.filename}: {problem.strerror}"
+        raise StoreError(text) from None
     return folder
 
 

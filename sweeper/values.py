@@ -158,6 +158,20 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slo:
+    """What an answer must keep to be good, in milliseconds; ``None`` is no limit."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits there are, by name."""
+        return {name: limit for name, limit in asdict(self).items() if limit is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One cell of the comparison: a server, prompts, sampling and load.
 
@@ -235,10 +249,12 @@ class PlannedPoint:
 
     ``number`` is the order of measurement; ``baseline`` the number of the point to compare with,
     ``None`` for a baseline itself. ``skip`` says why it cannot be measured here, and is empty
-    for a point that can.
+    for a point that can. ``key`` is the point's key when it was planned: a later version may
+    hash other fields, and files are found by this one.
     """
 
     number: int
+    key: str
     point: Point
     jobs: tuple[int, ...]
     baseline: int | None
@@ -247,8 +263,12 @@ class PlannedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """One server and the points it serves, in order: one start serves many points."""
+    """One server and the points it serves, in order: one start serves many points.
 
+    ``key`` is the server's key when it was planned.
+    """
+
+    key: str
     server: ServerSpec
     points: tuple[PlannedPoint, ...]
 

@@ -51,7 +51,7 @@ class Task:
 
     @property
     def home(self) -> GroupFolder:
-        return self.folder.group(self.group.server.key)
+        return self.folder.group(self.group.key)
 
 
 def run_task(task: Task) -> None:

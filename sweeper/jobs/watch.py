@@ -103,7 +103,7 @@ class _Watching:
 
     def done(self, one: _Seen) -> bool:
         """Look at the files only; have all points an end that stays?"""
-        home = self.folder.group(one.group.server.key)
+        home = self.folder.group(one.group.key)
         beat, tried = read_beat(home), attempts(home)
         if beat != one.beat:
             one.beat, one.since = beat, time.monotonic()

@@ -42,7 +42,7 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
     for it, because other groups go on.
     """
     folder = SweepFolder(sweep_dir)
-    server = folder.new_server(group.server.key)
+    server = folder.new_server(group.key)
     results: list[PointResult] = []
     name = f"{group.points[0].point.label} on {group.points[0].point.target}"
     emit(Event(kind="server_starting", server=name, text=server.path.name))
@@ -84,7 +84,7 @@ def unfinished(group: Group, folder: SweepFolder, sweep: str) -> Group:
         return (
             result is not None
             and result.status not in AGAIN
-            and (result.sweep, result.key) == (sweep, planned.point.key)
+            and (result.sweep, result.key) == (sweep, planned.key)
         )
 
     return replace(group, points=tuple(p for p in group.points if not done(p)))

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import cycle, islice
 
 from sweeper import store
-from sweeper.drive.load import run_load
+from sweeper.drive.load import rehearsal, run_load
 from sweeper.drive.requests import (
     CANARY_TEXT,
     WARMUP_TEXTS,
     Request,
+    asked_for,
     extra_prompts,
     requests_of,
 )
 from sweeper.errors import RequestError, ServerError
 from sweeper.measure.checks import cross_check, point_warnings
 from sweeper.measure.counters import Counters, parse, with_counts
+from sweeper.measure.latency import load_warnings
 from sweeper.measure.provenance import provenance
+from sweeper.measure.windows import dead_windows
 from sweeper.plan.defects import cautions
 from sweeper.serve.session import Session
 from sweeper.store import PointFolder
 from sweeper.values import (
     Event,
     Json,
+    Load,
     PlannedPoint,
     PointResult,
     Prompt,
@@ -60,7 +64,7 @@ class _Measurement:
         point = self.planned.point
         return PointResult(
             number=self.planned.number,
-            key=point.key,
+            key=self.planned.key,
             sweep=self.sweep,
             status=status,
             reason=reason,
@@ -111,31 +115,35 @@ def measure(
 
 def _run(one: _Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     point = one.planned.point
+    load = point.load
+    requests = asked_for(prompts, point.sampling, point.repeats, load)
+    # 0: as many as there is time for.
+    total = load.requests or (0 if load.cycle else len(prompts) * point.repeats)
     one.warnings += [*one.session.notes, *cautions(point, one.session.here)]
     _canary(one, prompts[0])
     _warm_up(one, prompts[0])
     _cold(one)
     before = _read(one)
-    requests = list(requests_of(prompts, point.sampling, point.repeats))
-    emit(Event(kind="point_started", point=one.planned.number, text=point.label,
-               total=len(requests)))
+    emit(Event(kind="point_started", point=one.planned.number, text=point.label, total=total))
     last = before
 
     def keep(record: RequestRecord) -> None:
         nonlocal last
-        now = _scrape(one) if before is not None else None
+        # Decode steps belong to a request only where no other is under way.
+        now = _scrape(one) if before is not None and not load.overlapping else None
         if now and last and not record.error:
             steps = now.since(last)
             record = with_counts(record, steps) if steps else record
         last = now or last
         one.folder.append(record)
         one.records.append(record)
-        emit(_progress(one, record, len(requests)))
+        emit(_progress(one, record, total))
         if record.error:
             log.warning("point %d: %s: %s", one.planned.number, record.prompt_id, record.error)
             one.session.check_alive(_patience_s(record.error))
 
-    _send(one, requests, keep)
+    _send(one, requests, load, keep)
+    one.warnings += [*load_warnings(one.records, load), *dead_windows(one.records)]
     _close_counters(one, before)
 
 
@@ -151,7 +159,7 @@ def _canary(one: _Measurement, like: Prompt) -> None:
     prompt = extra_prompts(like, [CANARY_TEXT], "canary")
     before = _read(one)
     seen: list[RequestRecord] = []
-    _send(one, list(requests_of(prompt, point.sampling)), seen.append)
+    _send(one, requests_of(prompt, point.sampling), rehearsal(point.load), seen.append)
     if seen[0].error:
         raise RequestError(f"the canary request failed: {seen[0].error}")
     after = _read(one)
@@ -171,18 +179,20 @@ def _canary(one: _Measurement, like: Prompt) -> None:
 
 def _warm_up(one: _Measurement, like: Prompt) -> None:
     """The measured request's shape with other words, not recorded."""
-    load = one.planned.point.load
-    texts = list(islice(cycle(WARMUP_TEXTS), load.warmup_requests))
-    _send(one, list(requests_of(extra_prompts(like, texts, "warmup"), one.planned.point.sampling)),
-          lambda _: None)
+    point = one.planned.point
+    texts = islice(cycle(WARMUP_TEXTS), point.load.warmup_requests)
+    requests = requests_of(extra_prompts(like, texts, "warmup"), point.sampling)
+    _send(one, requests, rehearsal(point.load), lambda _: None)
 
 
 def _send(
-    one: _Measurement, requests: Sequence[Request], keep: Callable[[RequestRecord], None]
+    one: _Measurement,
+    requests: Iterable[Request],
+    load: Load,
+    keep: Callable[[RequestRecord], None],
 ) -> None:
     endpoint = one.session.endpoint
-    run_load(endpoint.base_url, endpoint.api_key, endpoint.model, requests,
-             one.planned.point.load, keep)
+    run_load(endpoint.base_url, endpoint.api_key, endpoint.model, requests, load, keep)
 
 
 def _cold(one: _Measurement) -> None:
@@ -267,7 +277,7 @@ def _ended(result: PointResult) -> Event:
 def unmeasured(planned: PlannedPoint, sweep: str, reason: str, server: str) -> PointResult:
     """The result of a point whose server never served it."""
     return PointResult(
-        number=planned.number, key=planned.point.key, sweep=sweep, status="failed", reason=reason,
+        number=planned.number, key=planned.key, sweep=sweep, status="failed", reason=reason,
         requests=0, failed=0, started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         wall_s=0.0, server_folder=server, counters={}, warnings=(), provenance={},
     )

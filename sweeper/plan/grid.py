@@ -36,6 +36,7 @@ def plan(
     planned = [
         PlannedPoint(
             number=numbers[p.key],
+            key=p.key,
             point=p,
             jobs=tuple(asked.get(p.key, ())),
             baseline=None if p.is_baseline else baselines.get(_conditions(p)),
@@ -64,5 +65,6 @@ def _groups(planned: Sequence[PlannedPoint]) -> tuple[Group, ...]:
     for one in planned:
         by_key.setdefault(one.point.server.key, []).append(one)
     return tuple(
-        Group(server=of_one[0].point.server, points=tuple(of_one)) for of_one in by_key.values()
+        Group(key=key, server=of_one[0].point.server, points=tuple(of_one))
+        for key, of_one in by_key.items()
     )

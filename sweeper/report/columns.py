@@ -117,7 +117,7 @@ def _identity(one: Comparison) -> dict[str, object]:
         "target": point.target,
         "point": one.number,
         "baseline": one.baseline,
-        "key": point.key,
+        "key": one.planned.key,
         "warm": point.warm,
         "synthetic": one.synthetic,
         "speedup_reason": one.speedup.reason or None,

@@ -82,7 +82,7 @@ def child(folder: SweepFolder, sweep: Sweep, one: Comparison) -> Run:
     defined = {name: f.value for name, f in found.items() if f.value is not None}
     survival = enumerate(one.acceptance.survival, start=1)
     return Run(
-        identity=content_key(["point", sweep.id, one.point.key]),
+        identity=content_key(["point", sweep.id, one.planned.key]),
         name=_cut(f"{one.number:03d} {one.point.label} {one.point.dataset.name}", LONGEST_PARAM),
         status=_ending(one),
         start_ms=start,
@@ -129,7 +129,7 @@ def _tags(one: Comparison, sweep: Sweep) -> dict[str, str]:
     sections = provenance if isinstance(provenance, dict) else {}
     tags = {
         "sweep": sweep.id,
-        "point_key": one.point.key,
+        "point_key": one.planned.key,
         "status": one.status,
         "reason": one.reason,
         "hardware": _pairs(sections.get("host")),

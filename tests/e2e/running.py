@@ -77,9 +77,10 @@ def engines(marker: Path) -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             line = " ".join(process.cmdline())
-            if str(marker) in line and str(ENGINE) in line and "sweeper" not in process.cmdline():
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+            ours = str(marker) in line and str(ENGINE) in line
+            zombie = process.status() == psutil.STATUS_ZOMBIE
+            if ours and not zombie and "sweeper" not in process.cmdline():
+                found.append(process)
         except psutil.Error:
             continue
     return found

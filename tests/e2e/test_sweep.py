@@ -11,6 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 
+from sweeper.serve.process import free_port
 from sweeper.store import SweepFolder
 from tests.e2e.running import (
     ROOT,
@@ -192,7 +193,7 @@ def test_one_point_without_multirun(tmp_path: Path) -> None:
 
 
 def test_attach_to_a_running_server(tmp_path: Path) -> None:
-    port = _free_port()
+    port = free_port()
     engine = [*command(outputs=tmp_path)[:1], str(ROOT / "tests/fakes/engine.py"), "--model", "m",
               "--served-model-name", "mine", "--port", str(port)]
     with subprocess.Popen(engine, env=environment(), stdout=subprocess.DEVNULL) as server:
@@ -210,7 +211,7 @@ def test_attach_to_a_running_server(tmp_path: Path) -> None:
 
 
 def test_a_squatter_on_the_port_is_named(tmp_path: Path) -> None:
-    port = _free_port()
+    port = free_port()
     squatter = [*command(outputs=tmp_path)[:1], str(ROOT / "tests/fakes/squatter.py"), str(port)]
     with subprocess.Popen(squatter, stdout=subprocess.DEVNULL) as process:
         try:
@@ -222,9 +223,8 @@ def test_a_squatter_on_the_port_is_named(tmp_path: Path) -> None:
 
 
 def _lines(outputs: Path) -> int:
-    return sum(
-        len(path.read_text().splitlines()) for path in outputs.glob("out/*/*/points/*/requests.jsonl")
-    )
+    files = outputs.glob("out/*/*/points/*/requests.jsonl")
+    return sum(len(path.read_text().splitlines()) for path in files)
 
 
 def _alive(pid: int) -> bool:
@@ -234,9 +234,5 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def _free_port() -> int:
-    from sweeper.serve.process import free_port
-
-    return free_port()
 
 

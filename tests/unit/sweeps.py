@@ -129,13 +129,16 @@ def folder(path: Path, *made: Made, **changes: Any) -> SweepFolder:
     planned = tuple(
         PlannedPoint(
             number=n,
+            key=m.point.key,
             point=m.point,
             jobs=(n,),
             baseline=None if m.point.is_baseline else m.baseline,
         )
         for n, m in enumerate(made)
     )
-    groups = tuple(Group(server=p.point.server, points=(p,)) for p in planned)
+    groups = tuple(
+        Group(key=p.point.server.key, server=p.point.server, points=(p,)) for p in planned
+    )
     sweep = Sweep(
         id="20260131-1a2b3c",
         created_at="2026-01-31T12:00:00+00:00",
@@ -166,7 +169,7 @@ def _write(sweep_folder: SweepFolder, planned: PlannedPoint, made: Made) -> None
 def _result(planned: PlannedPoint, made: Made) -> PointResult:
     return PointResult(
         number=planned.number,
-        key=planned.point.key,
+        key=planned.key,
         sweep="20260131-1a2b3c",
         status=made.status,
         reason=made.reason,

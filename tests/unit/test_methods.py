@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweeper.config import config_dir
 from sweeper.plan.grid import plan
+from sweeper.plan.legacy import RENAMED
 from sweeper.plan.points import baseline_of
 from sweeper.plan.rules import GAMMA, KEYS, NOT_YOURS, RULES, SCHEDULE
 from sweeper.plan.schedule import canonical, schedule_mistakes
@@ -96,7 +98,7 @@ def test_there_is_a_rule_for_every_method_of_vllm() -> None:
         part.value
         for name in literals
         for part in ast.walk(named[name])
-        if isinstance(part, ast.Constant)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
     }
     assert {"mtp" if m.endswith("_mtp") else m for m in methods} == set(RULES)
 
@@ -327,7 +329,7 @@ def test_a_gamma_of_its_own_in_the_mapping_is_what_counts_and_is_said() -> None:
 
 
 def test_large_gammas_want_permission() -> None:
-    changes = {"speculative": {GAMMA: 17}, "gamma": 17}
+    changes: dict[str, Any] = {"speculative": {GAMMA: 17}, "gamma": 17}
     assert refusal("ngram", **changes) == [
         "gamma: 17: between 1 and 16; or allow_large_gamma=true"
     ]
@@ -578,3 +580,43 @@ def test_data_parallel_servers_would_drop_the_schedule() -> None:
 
 def test_a_schedule_means_nothing_to_the_baseline() -> None:
     assert point("none", method__schedule=SCHEDULES).key == point("none").key
+
+
+# --- the shipped files and their page -------------------------------------------------------------
+
+FILES = sorted(file.stem for file in (config_dir() / "method").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_shipped_file_is_a_point_or_says_what_it_lacks(name: str) -> None:
+    if name == "custom":
+        (sentence,) = refusal(name)
+        assert sentence.startswith("method.speculative.method: missing; write one of ")
+        return
+    asked = point(name)
+    assert (asked.method, asked.warnings) == (name, ())
+    assert asked.is_baseline or asked.trained_draft is RULES[name].trained
+
+
+def test_one_file_is_a_new_method() -> None:
+    wide = {"method": "ngram", GAMMA: 4, "prompt_lookup_min": 6, "prompt_lookup_max": 12}
+    asked = point("ngram", method__name="ngram_wide", method__speculative=wide)
+    assert asked.label == "ngram_wide γ=4"
+    assert asked.key != point("ngram").key
+
+
+def test_the_page_shows_the_tables_as_they_are() -> None:
+    page = (config_dir().parent / "docs" / "methods.md").read_text()
+    for rule in RULES.values():
+        if rule.refused:
+            assert f"`{rule.name}`" in page
+            continue
+        cells = (
+            f"`{rule.name}`",
+            ", ".join(f"`{key}`" for key in sorted(rule.needs)) or "–",
+            ", ".join(f"`{key}`" for key in sorted(rule.allows - rule.needs)) or "–",
+            "no" if rule.no_schedule else "yes",
+        )
+        assert f"| {' | '.join(cells)} |" in page
+    for old, today in RENAMED.items():
+        assert f"| `{old}` | `{today}` |" in page

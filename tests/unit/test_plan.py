@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,10 +91,7 @@ def test_other_conditions_have_their_own_baseline_on_the_same_server(override: s
 
 def test_identity_is_content_not_names() -> None:
     one = point("method=ngram")
-    data = dict(path="/elsewhere", name="other")
-    same = Dataset(digest=one.dataset.digest, prompts=12, **data)
-    from dataclasses import replace
-
+    same = Dataset(digest=one.dataset.digest, prompts=12, path="/elsewhere", name="other")
     assert replace(one, dataset=same).key == one.key
     assert replace(one, dataset=replace(same, digest="else")).key != one.key
     assert point("method=ngram", "server.start_timeout_s=5.0").key == one.key
