@@ -20,7 +20,7 @@ from demo.llama import EMBEDDING, NORM, Weights, angles, causal, layer, rms_norm
 from demo.target import build_target
 
 FROM_LAYERS = (0, 1, 29)
-STEPS, SIZE, PEAK = 1100, 8, 1.5e-3
+STEPS, SIZE, PEAK = 1000, 4, 1.5e-3
 
 
 def draft_file() -> Path:

@@ -42,7 +42,7 @@ from demo.teacher import KEPT_LAYERS
 
 FEATURES = KEPT_LAYERS[:3]  # vLLM's default for 30 layers: 2, n / 2, n - 3
 AHEAD = 4
-STEPS, SIZE, PEAK = 800, 6, 1.5e-3
+STEPS, SIZE, PEAK = 650, 4, 1.5e-3
 ATTENTION = "midlayer.self_attn."
 
 

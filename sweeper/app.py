@@ -16,10 +16,10 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeper.config import config_dir, did_you_mean, plain, register_resolvers
+from sweeper.config import config_dir, did_you_mean, register_resolvers
 from sweeper.errors import SweeperError, UserError
-from sweeper.multirun import SweepEndedError
-from sweeper.sweep import INCOMPLETE, INTERRUPTED, USER_MISTAKE, Composed, run_sweep
+from sweeper.multirun import SweepEndedError, compose_one
+from sweeper.sweep import INCOMPLETE, INTERRUPTED, USER_MISTAKE, run_sweep
 
 
 def run_point(cfg: DictConfig) -> None:
@@ -29,7 +29,7 @@ def run_point(cfg: DictConfig) -> None:
     sweep_dir = Path(own.runtime.output_dir)
     overrides = tuple(str(item) for item in own.overrides.task)
     try:
-        status = run_sweep([Composed(overrides=overrides, data=plain(cfg))], backend, sweep_dir)
+        status = run_sweep([compose_one(overrides, cfg)], backend, sweep_dir)
     finally:
         if not any(sweep_dir.iterdir()):
             with contextlib.suppress(OSError):

@@ -91,6 +91,8 @@ class Settings:
     repeats: int
     baseline: Literal["shared", "off"]
     mode: Literal["run", "plan"]
+    on_invalid: Literal["stop", "skip"]
+    preflight: bool
     max_error_rate: float
     seed: int
     output_dir: str

@@ -14,8 +14,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from sweeper.config import plain
-from sweeper.errors import ConfigError, UserError
-from sweeper.sweep import Composed, Launcher, run_sweep
+from sweeper.errors import ConfigError
+from sweeper.prepare import Composed
+from sweeper.sweep import Launcher, run_sweep
 
 
 class SweepEndedError(Exception):
@@ -45,8 +46,8 @@ class GroupedLauncher(HydraLauncher):
     ) -> Sequence[JobReturn]:
         """Run all jobs; the exit status leaves as :class:`SweepEndedError` unless it is 0."""
         sweep_dir = Path(str(self.config.hydra.sweep.dir)).absolute()
-        composed = [self._compose(tuple(overrides)) for overrides in job_overrides]
         try:
+            composed = [self._compose(tuple(overrides)) for overrides in job_overrides]
             status = run_sweep(composed, self.backend, sweep_dir)
         finally:
             _forget_unused(sweep_dir)
@@ -55,16 +56,21 @@ class GroupedLauncher(HydraLauncher):
         return [self._answer(overrides) for overrides in job_overrides]
 
     def _compose(self, overrides: tuple[str, ...]) -> Composed:
-        try:
-            loaded = self.context.config_loader.load_sweep_config(self.config, list(overrides))
-            return Composed(overrides=overrides, data=plain(loaded))
-        except ConfigError as problem:
-            raise UserError(f"{' '.join(overrides)}: {problem}") from None
+        loaded = self.context.config_loader.load_sweep_config(self.config, list(overrides))
+        return compose_one(overrides, loaded)
 
     def _answer(self, overrides: Sequence[str]) -> JobReturn:
         answer = JobReturn(overrides=list(overrides), status=JobStatus.COMPLETED)
         answer.return_value = None
         return answer
+
+
+def compose_one(overrides: tuple[str, ...], cfg: DictConfig) -> Composed:
+    """One configuration as plain data, or why it is incomplete."""
+    try:
+        return Composed(overrides=overrides, data=plain(cfg))
+    except ConfigError as problem:
+        return Composed(overrides=overrides, data={}, problem=str(problem))
 
 
 def _forget_unused(sweep_dir: Path) -> None:

@@ -66,7 +66,7 @@ def _starts(folder: SweepFolder, group: Group) -> Iterator[tuple[list[str], bool
         yield (
             [
                 f"{group.points[0].point.label}  ({path.parent.name})",
-                f"  command   {facts.get('command') or 'attached to ' + str(facts.get('attached'))}",
+                f"  command   {facts.get('command') or 'attached, not started'}",
                 f"  asked     {json.dumps(asked, sort_keys=True)}",
                 f"  resolved  {json.dumps(shown, sort_keys=True)}",
                 f"  verdict   {verdict}",

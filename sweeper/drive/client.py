@@ -85,10 +85,10 @@ def record_of(
         finish_reason=choice.get("finish_reason"),
         spec=spec_counts(answer),
         decode_steps=None,
-        text=message.get("content") or choice.get("text") or "",
+        text=_writable(message.get("content") or choice.get("text") or ""),
         token_ids=_integers(choice.get("token_ids")),
         prompt_digest=_digest(prompt_ids),
-        error=error,
+        error=_writable(error),
         chunk_ns=chunk_ns,
         queue_ms=server.get("queue_time_ms"),
         prefill_ms=server.get("time_to_first_token_ms"),
@@ -110,6 +110,11 @@ def spec_counts(answer: Json) -> SpecCounts | None:
         per_step_drafted=_integers(found.get("per_step_drafted")),
         per_step_accepted=_integers(found.get("per_step_accepted")),
     )
+
+
+def _writable(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON can carry and a file cannot."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _integers(values: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -175,7 +175,7 @@ def one_by_one(body: bytes) -> Found:
             try:
                 found.take(event := json.loads(data))
             except ValueError:
-                found.error = found.error or f"not JSON in the stream: {_shown(data)}"
+                found.error = found.error or f"not a JSON object in the stream: {_shown(data)}"
                 break
             if _brings(event):
                 found.starts.append(start)

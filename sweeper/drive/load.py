@@ -108,6 +108,7 @@ class _Driver:
     load: Load
     on_record: OnRecord
     origin_ns: int
+    over: bool = False
 
     async def slots(self) -> None:
         """A closed loop: all slots at once, each with one request after another."""
@@ -133,7 +134,13 @@ class _Driver:
             record = await send_streamed(self.http, self.model, request, self.origin_ns, timeout_s)
         else:
             record = await send(self.http, self.model, request, self.origin_ns)
-        self.on_record(record if due_ns is None else replace(record, due_ns=due_ns))
+        if self.over:
+            return
+        try:
+            self.on_record(record if due_ns is None else replace(record, due_ns=due_ns))
+        except BaseException:
+            self.over = True
+            raise
 
     @property
     def elapsed(self) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from sweeper.plan.points import baseline_of
 from sweeper.values import Group, Job, Plan, PlannedPoint, Point, Refusal, content_key
@@ -13,12 +14,12 @@ def plan(
     *,
     baseline: bool,
     refusals: Sequence[Refusal] = (),
-    why_skipped: Callable[[Point], str] = lambda _: "",
+    skips: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Order the work of ``jobs``: baseline servers first, then servers as they were first met.
 
-    ``baseline``: add the baseline of every point that has none among the jobs. ``why_skipped``
-    gives the reason why a point cannot be measured here, empty for one that can.
+    ``baseline``: add the baseline of every point that has none among the jobs. ``skips``
+    gives the reasons of points that cannot be measured here, by their keys; they need no baseline.
     """
     asked: dict[str, list[int]] = {}
     points: dict[str, Point] = {}
@@ -27,7 +28,7 @@ def plan(
         asked.setdefault(job.point.key, []).append(job.number)
     if baseline:
         for point in list(points.values()):
-            if not point.is_baseline and point.server.kind == "vllm":
+            if not point.is_baseline and point.server.kind == "vllm" and point.key not in skips:
                 added = baseline_of(point)
                 points.setdefault(added.key, added)
     ordered = _by_server(points.values())
@@ -40,7 +41,7 @@ def plan(
             point=p,
             jobs=tuple(asked.get(p.key, ())),
             baseline=None if p.is_baseline else baselines.get(_conditions(p)),
-            skip=why_skipped(p),
+            skip=skips.get(p.key, ""),
         )
         for p in ordered
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -38,6 +39,28 @@ def point_of(settings: Settings, dataset: Dataset) -> Point:
         trained_draft=asked.trained if asked else False,
         max_error_rate=settings.max_error_rate,
         warnings=asked.warnings if asked else (),
+    )
+
+
+def unchecked_point(settings: Settings, dataset: Dataset) -> Point:
+    """What a wrong configuration asks for, to be shown and never to be run."""
+    speculative = settings.method.speculative
+    server = ServerSpec(
+        kind=settings.server.kind,
+        command=this_python(settings.server.command),
+        model=settings.target.model,
+        speculative_config=json.dumps(speculative, sort_keys=True) if speculative else "",
+        base_url=settings.server.base_url,
+    )
+    return Point(
+        method=settings.method.name,
+        gamma=settings.gamma if speculative else 0,
+        target=settings.target.name,
+        server=server,
+        dataset=dataset,
+        sampling=settings.sampling,
+        load=settings.load,
+        repeats=settings.repeats,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -10,7 +12,7 @@ from sweeper.serve.command import shown
 from sweeper.values import Group, Plan
 
 
-def print_plan(console: Console, plan: Plan, *, commands: bool) -> None:
+def print_plan(console: Console, plan: Plan, notes: Sequence[str], *, commands: bool) -> None:
     """Points, then servers (with their exact commands when asked), then the one-line total."""
     if plan.points:
         console.print(_points(plan))
@@ -19,12 +21,23 @@ def print_plan(console: Console, plan: Plan, *, commands: bool) -> None:
             numbers = ", ".join(str(p.number) for p in group.points)
             console.print(Text(f"server {number}, points {numbers}:", style="bold"))
             console.print(Text("  " + _command(group)), soft_wrap=True)
+    for note in (*notes, *_warnings(plan)):
+        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     for refusal in plan.refusals:
         asked = " ".join(refusal.overrides) or "(defaults)"
         console.print(Text(f"refused: {asked}", style="bold red"), soft_wrap=True)
         for line in refusal.reason.splitlines():
             console.print(Text(f"  {line}"), soft_wrap=True)
     console.print(Text(total(plan)), soft_wrap=True)
+
+
+def _warnings(plan: Plan) -> list[str]:
+    """What the checks found worth knowing, each sentence once with the points it is about."""
+    about: dict[str, list[str]] = {}
+    for planned in plan.points:
+        for warning in planned.point.warnings:
+            about.setdefault(warning, []).append(planned.point.label)
+    return [f"{', '.join(dict.fromkeys(labels))}: {text}" for text, labels in about.items()]
 
 
 def total(plan: Plan) -> str:

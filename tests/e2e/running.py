@@ -32,11 +32,29 @@ class Done:
 
 def command(*overrides: str, outputs: Path, multirun: bool = True) -> list[str]:
     """``python -m sweeper`` against the fake engine, with a model folder that is there."""
+    model = outputs / "model"
+    model.mkdir(exist_ok=True)
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": 100,
+        "max_position_embeddings": 4096,
+        "num_hidden_layers": 2,
+    }
+    (model / "config.json").write_text(json.dumps(config))
     return [
-        sys.executable, "-m", "sweeper", *(["-m"] if multirun else []),
-        "target=own", f"target.model={outputs}", f"output_dir={outputs}/out",
-        f"server.command=[{sys.executable},{ENGINE}]", "server.start_timeout_s=20.0",
-        "server.stop_timeout_s=3.0", "tracker=none", *overrides,
+        sys.executable,
+        "-m",
+        "sweeper",
+        *(["-m"] if multirun else []),
+        "target=own",
+        f"target.model={model}",
+        f"output_dir={outputs}/out",
+        f"server.command=[{sys.executable},{ENGINE}]",
+        "server.start_timeout_s=20.0",
+        "server.stop_timeout_s=3.0",
+        "tracker=none",
+        *overrides,
     ]
 
 
@@ -45,12 +63,20 @@ def environment(faults: Mapping[str, object] | None = None) -> dict[str, str]:
 
 
 def run(
-    argv: Sequence[str], *, faults: Mapping[str, object] | None = None, timeout: float = 120,
+    argv: Sequence[str],
+    *,
+    faults: Mapping[str, object] | None = None,
+    timeout: float = 120,
     cwd: Path | None = None,
 ) -> Done:
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=timeout, env=environment(faults),
-        cwd=cwd or ROOT, check=False,
+        argv,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment(faults),
+        cwd=cwd or ROOT,
+        check=False,
     )
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -25,7 +25,7 @@ def refused(tmp_path: Path, *overrides: str) -> str:
     ("sampling.temprature=1",
      "sweeper: sampling.temprature: unknown key. Did you mean 'temperature'?"),
     ("dataset=jsonl", "dataset.file"),
-    ("method=eagle3", "eagle3 needs a draft checkpoint for target own"),
+    ("method=eagle3", "set target.drafts.eagle3=PATH or method.speculative.model=PATH"),
     ("target.model=/no/such/folder", "target.model: /no/such/folder is not there"),
 ])
 def test_a_wrong_setting(tmp_path: Path, override: str, sentence: str) -> None:

@@ -1,0 +1,205 @@
+"""From composed configurations to the plan: every check that needs no server, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from sweeper.config import Settings, settings_from_mapping
+from sweeper.drive.datasets import describe, read_prompts, shipped
+from sweeper.errors import UserError
+from sweeper.plan.checkpoints import check_checkpoints, count_prompt_tokens
+from sweeper.plan.grid import plan as plan_of
+from sweeper.plan.points import baseline_of, point_of, unchecked_point
+from sweeper.serve.installed import Installed, installed, missing_vllm, refusal, skip_reason
+from sweeper.serve.preflight import preflight
+from sweeper.values import Dataset, Job, Json, Plan, Point, Refusal
+
+_SWEEP_WIDE = ("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "output_dir")
+"""Settings that hold for a whole sweep and therefore cannot be swept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """One configuration as Hydra composed it, with the overrides that made it.
+
+    ``problem`` says why it could not be composed; then there is no ``data``.
+    """
+
+    overrides: tuple[str, ...]
+    data: Mapping[str, Json]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A plan; ``settings`` are those of its first job, ``None`` when no job could be typed.
+
+    ``notes`` are sentences about the checks themselves, such as one that could not be made.
+    """
+
+    plan: Plan
+    settings: Settings | None
+    notes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Candidate:
+    number: int
+    overrides: tuple[str, ...]
+    settings: Settings
+    point: Point
+    mistakes: list[str]
+
+
+def prepare(composed: Sequence[Composed]) -> Prepared:
+    """Check everything and plan; mistakes become refusals, or skipped points where asked for."""
+    candidates, refusals = _candidates(composed)
+    if not candidates:
+        return Prepared(
+            plan=Plan(jobs=(), groups=(), refusals=tuple(refusals)), settings=None, notes=()
+        )
+    settings = _sweep_wide([c.settings for c in candidates])
+    _refuse_mixed_external(candidates)
+    notes = _ask_vllm(candidates, settings)
+    bad = [c for c in candidates if c.mistakes]
+    skips = {c.point.key: "\n".join(c.mistakes) for c in bad}
+    if settings.on_invalid == "stop":
+        refusals += [_refusal(c) for c in bad]
+        candidates = [c for c in candidates if not c.mistakes]
+        skips = {}
+    skips |= {
+        c.point.key: reason
+        for c in candidates
+        if c.point.key not in skips and (reason := skip_reason(c.point, _here(c.point)))
+    }
+    plan = plan_of(
+        [Job(number=c.number, overrides=c.overrides, point=c.point) for c in candidates],
+        baseline=settings.baseline == "shared",
+        refusals=sorted(refusals, key=lambda r: r.number),
+        skips=skips,
+    )
+    return Prepared(plan=plan, settings=settings, notes=notes)
+
+
+def runnable(plan: Plan) -> None:
+    """Is there a vLLM on this machine for every server that is to be started here?
+
+    :raises UserError: when there is none.
+    """
+    for group in plan.groups:
+        here = _installed(group.server.command) if group.server.kind == "vllm" else None
+        if here and here.vllm is None:
+            raise UserError(missing_vllm(here))
+
+
+def _candidates(composed: Sequence[Composed]) -> tuple[list[_Candidate], list[Refusal]]:
+    """Typed configurations with all their mistakes, and those that could not even be typed."""
+    candidates, refusals = [], []
+    for number, one in enumerate(composed):
+        try:
+            if one.problem:
+                raise UserError(one.problem)
+            settings = settings_from_mapping(one.data)
+            candidates.append(_candidate(number, one.overrides, settings, _dataset(settings)))
+        except UserError as problem:
+            refusals.append(Refusal(number=number, overrides=one.overrides, reason=str(problem)))
+    return candidates, refusals
+
+
+def _candidate(
+    number: int, overrides: tuple[str, ...], settings: Settings, dataset: Dataset
+) -> _Candidate:
+    try:
+        point = point_of(settings, dataset)
+    except UserError as problem:
+        point = unchecked_point(settings, dataset)
+        return _Candidate(number, overrides, settings, point, str(problem).splitlines())
+    mistakes = refusal(point, _here(point)).splitlines()
+    if settings.server.kind == "vllm":
+        found = check_checkpoints(point, _longest(baseline_of(point)))
+        mistakes += found.mistakes
+        point = replace(point, warnings=tuple(dict.fromkeys((*point.warnings, *found.warnings))))
+    return _Candidate(number, overrides, settings, point, mistakes)
+
+
+def _refusal(candidate: _Candidate) -> Refusal:
+    return Refusal(
+        number=candidate.number,
+        overrides=candidate.overrides,
+        reason="\n".join(candidate.mistakes),
+    )
+
+
+def _sweep_wide(all_of_them: Sequence[Settings]) -> Settings:
+    for name in _SWEEP_WIDE:
+        values = dict.fromkeys(str(getattr(settings, name)) for settings in all_of_them)
+        if len(values) > 1:
+            raise UserError(
+                f"{name}: holds for a whole sweep and cannot be swept: {', '.join(values)}"
+            )
+    return all_of_them[0]
+
+
+def _refuse_mixed_external(candidates: Iterable[_Candidate]) -> None:
+    """A running server has one setting; a sweep over several would measure the same one twice."""
+    seen: dict[str, str] = {}
+    for one in candidates:
+        url = one.point.server.base_url
+        first = seen.setdefault(url, one.point.label) if url else one.point.label
+        if first != one.point.label:
+            one.mistakes.append(
+                f"the running server {url} cannot be {first} and {one.point.label} at once; "
+                f"measure one, or let server=vllm start them"
+            )
+
+
+def _ask_vllm(candidates: Sequence[_Candidate], settings: Settings) -> tuple[str, ...]:
+    """vLLM's own checks of every server, baselines included, in one process."""
+    if not settings.preflight:
+        return ("vLLM was not asked about the servers (preflight=false)",)
+    points = [c.point for c in candidates if not c.mistakes]
+    servers = {p.server.key: p.server for p in points}
+    if settings.baseline == "shared":
+        servers |= {(b := baseline_of(p).server).key: b for p in points if p.server.kind == "vllm"}
+    said = preflight(list(servers.values()))
+    for one in candidates:
+        finding = said.findings.get(one.point.server.key)
+        if finding and finding.error and not one.mistakes:
+            one.mistakes.append(f"vLLM refuses this server: {finding.error}")
+        base = said.findings.get(baseline_of(one.point).server.key)
+        if base and base.error and not one.mistakes:
+            one.mistakes.append(f"vLLM refuses its baseline's server: {base.error}")
+    return tuple(f"not asked about the servers: {reason}" for reason in said.unasked)
+
+
+@cache
+def _installed(command: tuple[str, ...]) -> Installed | None:
+    return installed(command)
+
+
+def _here(point: Point) -> Installed | None:
+    return _installed(point.server.command) if point.server.kind == "vllm" else None
+
+
+def _dataset(settings: Settings) -> Dataset:
+    wanted = settings.dataset
+    if wanted.file is None:
+        name = wanted.name or ""
+        return _described(name, shipped(name), wanted.limit)
+    path = Path(wanted.file)
+    return _described(wanted.name or path.stem, path, wanted.limit)
+
+
+@cache
+def _described(name: str, path: Path, limit: int | None) -> Dataset:
+    return describe(name, path, limit)
+
+
+@cache
+def _longest(baseline: Point) -> int | None:
+    """Tokens of the longest prompt; all methods under one baseline's conditions ask once."""
+    dataset = baseline.dataset
+    return count_prompt_tokens(baseline, read_prompts(Path(dataset.path), limit=dataset.limit))

@@ -1,0 +1,298 @@
+"""Loads against a server that streams, overloads, resets, hangs and lies."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from sweeper.drive.load import run_load
+from sweeper.drive.requests import asked_for
+from sweeper.errors import RequestError
+from sweeper.values import Load, Message, Prompt, RequestRecord, Sampling
+from tests.e2e.running import ENGINE, command, environment, only_sweep, read, run
+
+EAGLE = (
+    "--speculative-config",
+    '{"method": "eagle3", "model": "draft", "num_speculative_tokens": 3}',
+    "--per-request-spec-decode-metrics",
+    "detailed",
+)
+SAMPLING = Sampling(
+    name="greedy", temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, presence_penalty=0.0,
+    frequency_penalty=0.0, repetition_penalty=1.0, seed=0, max_tokens=20, ignore_eos=True,
+)  # fmt: skip
+PROMPTS = tuple(Prompt(id=f"p{n}", text=f"prompt {n}") for n in range(24))
+CLOSED = Load(name="closed", concurrency=4, stream=True, request_timeout_s=20.0)
+
+Start = Callable[..., str]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts the stand-in with these flags and faults, gives its URL, kills it at the end."""
+    with ExitStack() as stack:
+
+        def started(*flags: str, step_ms: float = 1.0, **faults: Any) -> str:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            line = [sys.executable, str(ENGINE), "--model", "m", "--host", "127.0.0.1"]
+            line += ["--port", str(port), "--served-model-name", "n", *flags]
+            process = subprocess.Popen(
+                [*line, "--fake-step-ms", str(step_ms)],
+                stdout=subprocess.DEVNULL,
+                env=environment(faults),
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            url = f"http://127.0.0.1:{port}"
+            for _ in range(500):
+                try:
+                    httpx.get(f"{url}/health")
+                except httpx.ConnectError:
+                    time.sleep(0.02)
+                else:
+                    return url
+            raise AssertionError("not ready after 10 s")
+
+        yield started
+
+
+def sent(
+    url: str, load: Load, prompts: tuple[Prompt, ...] = PROMPTS, **sampling: Any
+) -> list[RequestRecord]:
+    records: list[RequestRecord] = []
+    requests = asked_for(prompts, replace(SAMPLING, **sampling), 1, load)
+    run_load(url, "", "n", requests, load, records.append)
+    return records
+
+
+def errors(records: list[RequestRecord]) -> list[str]:
+    return [record.error for record in records if record.error]
+
+
+def most_at_once(records: list[RequestRecord]) -> int:
+    edges = sorted([(r.sent_ns, 1) for r in records] + [(r.done_ns, -1) for r in records])
+    level = highest = 0
+    for _, step in edges:
+        level += step
+        highest = max(highest, level)
+    return highest
+
+
+def test_a_closed_load_keeps_so_many_under_way_and_sends_every_prompt_once(start: Start) -> None:
+    url = start(step_ms=5.0)
+    seen: list[int] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.005):
+            text = httpx.get(f"{url}/metrics").text
+            line = next(x for x in text.splitlines() if x.startswith("vllm:num_requests_running"))
+            seen.append(int(float(line.rpartition(" ")[2])))
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    records = sent(url, CLOSED)
+    over.set()
+    watching.join()
+    assert errors(records) == []
+    assert max(seen) == most_at_once(records) == 4
+    order = sorted(records, key=lambda r: r.sent_ns)
+    assert [r.prompt_id for r in order] == [p.id for p in PROMPTS]
+
+
+def test_streamed_records_have_tokens_from_usage_and_times_of_chunks(start: Start) -> None:
+    records = sent(start(*EAGLE), CLOSED)
+    assert errors(records) == []
+    for record in records:
+        assert record.chunk_ns is not None and record.first_ns is not None
+        assert record.completion_tokens == 20 == len(record.token_ids or ())
+        assert len(record.chunk_ns) < 20  # several tokens a chunk
+        assert record.spec is not None
+        assert len(record.chunk_ns) == 1 + record.spec.verify_steps
+        assert record.sent_ns < record.first_ns <= record.sent_ns + sum(record.chunk_ns)
+        assert record.sent_ns + sum(record.chunk_ns) <= record.done_ns
+        assert record.decode_steps is None
+        assert (record.finish_reason, len(record.text.split())) == ("length", 20)
+        assert record.prompt_digest is not None
+
+
+def test_streamed_and_whole_answers_say_the_same(start: Start) -> None:
+    url = start(*EAGLE)
+    chat = tuple(
+        Prompt(id=p.id, messages=(Message(role="user", content=str(p.text)),)) for p in PROMPTS
+    )
+    for prompts in (PROMPTS, chat):
+        streamed, whole = (
+            {r.prompt_id: r for r in sent(url, replace(CLOSED, stream=stream), prompts)}
+            for stream in (True, False)
+        )
+        for name, record in whole.items():
+            other = streamed[name]
+            assert (other.text, other.token_ids) == (record.text, record.token_ids)
+            assert (other.spec, other.prompt_digest) == (record.spec, record.prompt_digest)
+            assert record.chunk_ns is None
+
+
+def test_known_delays_are_measured(start: Start) -> None:
+    records = sent(start(step_ms=20.0), replace(CLOSED, concurrency=1, requests=3))
+    for record in records:
+        assert record.chunk_ns is not None
+        first, *gaps = record.chunk_ns
+        assert 20e6 <= first < 60e6
+        assert 19e6 < sum(gaps) / len(gaps) < 30e6
+
+
+def test_resets_in_the_middle_of_an_answer_are_data(start: Start) -> None:
+    records = sent(start(reset_mid_stream=20), CLOSED)
+    found = errors(records)
+    assert (len(records), len(found)) == (24, 4)
+    for error in found:
+        assert error.startswith(("ClientPayloadError: ", "ClientOSError: "))
+        assert "bytes had come, the last after 0." in error
+
+
+def test_an_error_event_in_a_stream_is_an_error(start: Start) -> None:
+    records = sent(start(in_stream_error=20), CLOSED)
+    assert set(errors(records)) == {
+        "error event in the stream: EngineCore encountered an issue. "
+        "See stack trace (above) for the root cause."
+    }
+    assert len(errors(records)) == 4
+
+
+def test_a_stream_without_usage_is_an_error(start: Start) -> None:
+    records = sent(start(no_usage=22), CLOSED)
+    assert errors(records) == ["no usage in the stream; tokens are not guessed"] * 2
+    assert all(r.completion_tokens is None for r in records if r.error)
+
+
+@pytest.mark.parametrize(("share", "failed"), [(0.25, 6), (1.0, 24)])
+def test_an_overloaded_server_is_data(start: Start, share: float, failed: int) -> None:
+    found = errors(sent(start(http_503_share=share), CLOSED))
+    assert len(found) == failed
+    assert all(e.startswith('HTTP 503: {"error": {"message": "The server is over') for e in found)
+
+
+def test_silence_ends_at_the_deadline_and_the_load_goes_on(start: Start) -> None:
+    url = start(hang_after_requests=22)
+    before = time.monotonic()
+    records = sent(url, replace(CLOSED, request_timeout_s=0.5))
+    assert errors(records) == ["no end within 0.5 s"] * 2
+    assert len(records) == 24
+    assert time.monotonic() - before < 5
+
+
+def test_an_answer_that_never_ends_says_how_far_it_came(start: Start) -> None:
+    load = replace(CLOSED, concurrency=1, requests=1, request_timeout_s=0.3)
+    (error,) = errors(sent(start(step_ms=50.0), load))
+    assert error.startswith("no end within 0.3 s (")
+    assert error.endswith(" s)") and "bytes had come, the last after 0.2" in error
+
+
+def test_nothing_listening_is_data() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        found = errors(sent(url, replace(CLOSED, requests=2)))
+    assert len(found) == 2
+    assert all(e.startswith("ClientConnectorError: Cannot connect to host") for e in found)
+
+
+def test_an_open_load_sends_on_time_whatever_is_under_way(start: Start) -> None:
+    load = Load(name="open", rate=100.0, arrivals="constant", stream=True)
+    records = sorted(sent(start(step_ms=10.0), load), key=lambda r: r.sent_ns)
+    assert errors(records) == []
+    assert [r.due_ns for r in records] == [n * 10_000_000 for n in range(24)]
+    assert all(r.due_ns is not None and 0 <= r.sent_ns - r.due_ns < 500e6 for r in records)
+    assert most_at_once(records) > 10
+
+
+def test_a_duration_ends_the_sending_and_what_is_under_way_is_waited_for(start: Start) -> None:
+    load = replace(CLOSED, duration_s=0.3, cycle=True)
+    records = sent(start(step_ms=5.0), load)
+    assert errors(records) == []
+    assert max(r.sent_ns for r in records) < 0.3e9 < max(r.done_ns for r in records)
+
+
+def test_prompts_are_sent_again_only_when_asked_for(start: Start) -> None:
+    url = start()
+    with pytest.raises(RequestError) as refused:
+        sent(url, replace(CLOSED, requests=25))
+    assert str(refused.value) == (
+        "load.requests=25, but there are 24 (24 prompts, repeats=1); "
+        "ask for fewer, or set load.cycle=true to send prompts again"
+    )
+    records = sent(url, replace(CLOSED, requests=50, cycle=True))
+    assert sorted(r.repeat for r in records) == [0] * 24 + [1] * 24 + [2] * 2
+
+
+def test_a_ramp_opens_slots_one_after_another(start: Start) -> None:
+    load = Load(name="ramp", ramp_from=1.0, ramp_to=4.0, duration_s=0.9, cycle=True, stream=True)
+    records = sent(start(step_ms=2.0), load)
+    assert errors(records) == []
+    early = [r for r in records if r.sent_ns < 0.1e9]
+    assert (most_at_once(early), most_at_once(records)) == (1, 4)
+
+
+def test_what_hears_of_records_can_end_the_load(start: Start) -> None:
+    seen: list[RequestRecord] = []
+
+    def enough(record: RequestRecord) -> None:
+        seen.append(record)
+        if len(seen) == 3:
+            raise RuntimeError("enough")
+
+    requests = asked_for(PROMPTS, SAMPLING, 1, CLOSED)
+    with pytest.raises(RuntimeError, match=r"^enough$"):
+        run_load(start(), "", "n", requests, CLOSED, enough)
+    assert len(seen) == 3
+
+
+def test_connections_are_used_again_and_still_timed_one_by_one(start: Start) -> None:
+    records = sent(start(step_ms=2.0), replace(CLOSED, concurrency=1))
+    for before, after in pairwise(records):
+        assert before.done_ns <= after.sent_ns
+        assert after.chunk_ns is not None and min(after.chunk_ns) >= 0
+        assert len(after.chunk_ns) == 20
+
+
+def test_concurrency_sweeps_on_one_server(tmp_path: Path) -> None:
+    values = ("method=ngram", "gamma=2", "load=closed", "load.concurrency=1,4")
+    done = run(command(*values, "dataset.limit=6", outputs=tmp_path))
+    assert done.status == 0, done.out + done.err
+    folder = only_sweep(tmp_path)
+    sweep, results = read(folder)
+    assert [results[p.number].status for p in sweep.plan.points] == ["completed"] * 4
+    assert len(list(folder.path.glob("servers/*"))) == 2
+    for planned in sweep.plan.points:
+        records = folder.point(planned).records()
+        assert most_at_once(list(records)) == planned.point.load.concurrency
+        assert all(r.chunk_ns and r.decode_steps is None for r in records)
+        assert results[planned.number].counters["cross_check"]["agree"] is True
+
+
+def test_a_point_of_refusals_is_invalid_and_says_so(tmp_path: Path) -> None:
+    done = run(
+        command("method=none", "load=closed", "dataset.limit=8", outputs=tmp_path),
+        faults={"reset_mid_stream": 12},
+    )
+    assert done.status == 1
+    _, results = read(only_sweep(tmp_path))
+    (result,) = results.values()
+    assert result.status == "invalid"
+    # Twelve answers are whole: the one that proves the start, canary, eight to warm up, and two.
+    assert result.reason.startswith("6 of 8 requests failed (max_error_rate=0); first: Client")
