@@ -34,6 +34,7 @@ class LocalLauncher:
     devices: Any = "auto"
     workers: int | None = None
     allow_login_node: bool = False
+    detach: bool = False
 
     @property
     def where(self) -> str:
@@ -47,8 +48,12 @@ class LocalLauncher:
         :raises UserError: what cannot run here, and why.
         """
         found = self._devices()
+        if self.detach:
+            raise UserError("detach=true: only jobs go on by themselves; use hydra/launcher=slurm")
         if self.workers is not None and (not isinstance(self.workers, int) or self.workers < 1):
-            raise UserError(f"hydra.launcher.backend.workers: {self.workers!r}: at least 1, or null")
+            raise UserError(
+                f"hydra.launcher.backend.workers: {self.workers!r}: at least 1, or null"
+            )
         own = [group for group in groups if group.server.kind != "external"]
         if own and not self.allow_login_node and login_node(found, os.environ, shutil.which):
             raise UserError(
@@ -68,7 +73,7 @@ class LocalLauncher:
         found = self._devices()
         listed = self.devices not in (None, "auto")
         alone = self.workers == 1 or (self.workers is None and len(found) < 2)
-        if alone and not listed or any(g.server.kind == "external" for g in groups):
+        if (alone and not listed) or any(g.server.kind == "external" for g in groups):
             for group in groups:
                 run(group)
             return True

@@ -182,7 +182,9 @@ class SlurmLauncher:
 
     def _limit(self, group: Group) -> int:
         time_ = self._given().get("time", "auto")
-        return minutes(group, self.token_s, self.margin) if time_ == "auto" else limit_minutes(time_)
+        return (
+            minutes(group, self.token_s, self.margin) if time_ == "auto" else limit_minutes(time_)
+        )
 
     def _gpus(self, group: Group) -> int:
         """0 where the user said how many, or where vLLM is built for the CPU."""
@@ -198,9 +200,7 @@ class SlurmLauncher:
             found.setdefault(self._gpus(group), []).append(group)
         return list(found.values())
 
-    def _parameters(
-        self, first: Group, sweep: str, chunk: Chunk, after: str
-    ) -> dict[str, Any]:
+    def _parameters(self, first: Group, sweep: str, chunk: Chunk, after: str) -> dict[str, Any]:
         given = {k: v for k, v in self._given().items() if v != "auto"}
         limit = max(self._limit(group) for group in chunk.groups)
         number = self._gpus(first)

@@ -11,9 +11,8 @@ from sweeper import store
 from sweeper.errors import UserError
 from sweeper.jobs.queue import SlurmQueue
 from sweeper.jobs.watch import Patience, watch
-from sweeper.report.outcome import INTERRUPTED, USER_MISTAKE, report
+from sweeper.report.outcome import INTERRUPTED, USER_MISTAKE, console_here, report
 from sweeper.report.progress import Watch
-from sweeper.report.terminal import console_here
 from sweeper.store import SweepFolder
 from sweeper.values import PlannedPoint, PointResult
 

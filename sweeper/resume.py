@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from sweeper import store
 from sweeper.errors import UserError
@@ -59,36 +59,37 @@ def refuse_running(folder: SweepFolder, old: Sweep) -> None:
         )
 
 
-def arrange(folder: SweepFolder, old: Sweep, plan: Plan, same_versions: bool) -> Plan:
-    """Move files so that completed points of ``plan`` are in place and nothing else is.
+def arrange(folder: SweepFolder, old: Sweep, plan: Plan, same_versions: bool) -> set[int]:
+    """Move files so that completed points of ``plan`` are in place and no others.
 
-    Returns the plan with the groups and points that are left to measure. With ``same_versions``
-    false nothing is kept.
+    Returns the numbers of the points that are kept; with ``same_versions`` false there are none.
+    What is not kept goes to ``superseded/``.
     """
-    kept: dict[str, tuple[Path, PointResult]] = {}
-    _to_old_names(folder, old)
+    stay = {(p.number, p.key) for p in plan.points}
+    for planned in old.plan.points:  # out of the way first: numbers may have changed places
+        if (planned.number, planned.key) not in stay and folder.point(planned).path.exists():
+            folder.point(planned).path.rename(_old(folder, planned).path)
+    kept: dict[str, tuple[PointFolder, PointResult]] = {}
     for planned in old.plan.points:
-        home = _old(folder, planned)
+        moved = _old(folder, planned)
+        home = moved if moved.path.exists() else folder.point(planned)
         result = home.read_result()
         if same_versions and result and _completed(result, planned, old.id):
-            kept[planned.key] = (home.path, result)
+            kept[planned.key] = (home, result)
     for planned in plan.points:
-        found = kept.get(planned.key)
-        if found:
-            path, result = found
-            path.rename(folder.point(planned).path)
-            moved = replace(result, number=planned.number)
-            store.write_json(folder.point(planned).result, store.to_json(moved))
-    for planned in old.plan.points:
-        home = _old(folder, planned)
-        if home.path.exists():
+        home = folder.point(planned)
+        if planned.key not in kept:
             folder.set_aside(home)
-            _drop(home)
-    left = (
-        replace(g, points=tuple(p for p in g.points if p.key not in kept and not p.skip))
-        for g in plan.groups
-    )
-    return replace(plan, groups=tuple(group for group in left if group.points))
+        elif kept[planned.key][0].path != home.path:
+            before, result = kept[planned.key]
+            before.path.rename(home.path)
+            store.write_json(home.result, store.to_json(replace(result, number=planned.number)))
+    for planned in old.plan.points:
+        moved = _old(folder, planned)
+        if moved.path.exists():
+            folder.set_aside(moved)
+            shutil.rmtree(moved.path)
+    return {p.number for p in plan.points if p.key in kept}
 
 
 def _completed(result: PointResult, planned: PlannedPoint, sweep: str) -> bool:
@@ -98,20 +99,6 @@ def _completed(result: PointResult, planned: PlannedPoint, sweep: str) -> bool:
 def _old(folder: SweepFolder, planned: PlannedPoint) -> PointFolder:
     home = folder.point(planned).path
     return PointFolder(home.with_name(f"old-{home.name}"))
-
-
-def _to_old_names(folder: SweepFolder, old: Sweep) -> None:
-    """Out of the way first: numbers may have changed places."""
-    for planned in old.plan.points:
-        home = folder.point(planned).path
-        if home.exists():
-            home.rename(_old(folder, planned).path)
-
-
-def _drop(home: PointFolder) -> None:
-    for path in home.path.iterdir():
-        path.unlink()
-    home.path.rmdir()
 
 
 def _changed(where: str, old: Json, new: Json) -> Iterator[str]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import threading
-import time
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+
 from rich.console import Console
 
 from sweeper import store
 from sweeper.errors import PublishError
 from sweeper.judge.compare import compare
 from sweeper.report.mlflow import default_tracking_uri, publish
+from sweeper.report.progress import Watch
 from sweeper.report.tables import write_tables
 from sweeper.report.terminal import print_table
 from sweeper.store import SweepFolder
-from sweeper.values import Sweep
+from sweeper.values import Event, Sweep
+
+SOON_S = 30.0
+"""Between two publications while jobs run."""
 
 COMPLETE, INCOMPLETE, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
+
+
+def console_here() -> Console:
+    """The terminal as it is; a pipe or a file, which has no width, gets 120 columns."""
+    probe = Console(highlight=False)
+    wide = probe.is_terminal or "COLUMNS" in os.environ
+    return probe if wide else Console(highlight=False, width=120)
 
 
 def report(console: Console, folder: SweepFolder, track: bool) -> int:
@@ -41,13 +57,26 @@ def report(console: Console, folder: SweepFolder, track: bool) -> int:
     return COMPLETE if done else INCOMPLETE
 
 
-def publish_so_far(folder: SweepFolder) -> None:
-    """What has ended already, while other points are measured elsewhere.
+@dataclass(slots=True)
+class PublishesSoon:
+    """Passes events on; publishes finished points while other groups are measured elsewhere.
 
-    :raises PublishError: MLflow did not take it; the report at the end tries again.
+    Not for points that are measured by this process: it would be busy while they are timed.
     """
-    sweep = store.read_sweep(folder)
-    publish(folder, compare(folder), tracking_uri(folder, sweep), sweep.settings["experiment"])
+
+    watch: Watch
+    folder: SweepFolder
+    last: float = 0.0
+
+    def __call__(self, event: Event) -> None:
+        self.watch(event)
+        jobs = self.watch.jobs_seen
+        if event.kind == "point_ended" and jobs and time.monotonic() - self.last > SOON_S:
+            with contextlib.suppress(PublishError):  # the report at the end tries again and says so
+                sweep = store.read_sweep(self.folder)
+                uri, experiment = tracking_uri(self.folder, sweep), sweep.settings["experiment"]
+                publish(self.folder, compare(self.folder), uri, experiment)
+            self.last = time.monotonic()
 
 
 def tracking_uri(folder: SweepFolder, sweep: Sweep) -> str:
