@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
+Handler = Callable[[int, FrameType | None], object]
 WARNING, END = signal.SIGUSR2, signal.SIGTERM
 
 
@@ -22,7 +24,7 @@ class Warned:
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Warned:
-        handlers = {WARNING: self._heard, END: self._heard}
+        handlers: dict[signal.Signals, Handler] = {WARNING: self._heard, END: self._heard}
         handlers |= {signal.SIGINT: signal.default_int_handler}
         self._before = {number: signal.signal(number, h) for number, h in handlers.items()}
         return self
