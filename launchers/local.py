@@ -142,7 +142,7 @@ class Workers:
         return f"exit status {self.exits[job]}" if job in self.exits else "cancelled"
 
     def stop(self) -> None:
-        """TERM to all at once, then wait for each: they write what they have, stop their servers."""
+        """TERM to all at once, then wait for each: they write what they have and stop."""
         self.waiting.clear()
         for process, _, _ in self.running.values():
             if process.guard.stdin:

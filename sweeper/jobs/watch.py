@@ -18,6 +18,8 @@ from sweeper.values import Event, Group, PlannedPoint, PointResult, Status
 
 SUPPOSED_LIMIT_S = 86400.0
 """For a silent job whose time limit is not known, while the queue cannot be asked."""
+LONGEST_STOP_S = 60.0
+"""For a server to stop after its last point."""
 _TOLD_TO_END = ("CANCELLED", "PREEMPTED", "TIMEOUT", "DEADLINE", "cancelled")
 
 
@@ -79,8 +81,9 @@ def watch(
         else:
             open_ones = [one for one in open_ones if not watching.done(one)]
         if not open_ones:
-            return
+            break
         time.sleep(patience.poll_s)
+    watching.see_off(groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,17 @@ class _Watching:
             name += f" #{names[name]}" if names[name] > 1 else ""
             found.append(_Seen(group=group, name=name, since=time.monotonic()))
         return found
+
+    def see_off(self, groups: Sequence[Group]) -> None:
+        """The last results are there; let their jobs stop the servers and leave the queue."""
+        tried = (attempts(self.folder.group(group.key)) for group in groups)
+        ours = {one.job for several in tried for one in several}
+        until = time.monotonic() + max(self.patience.grace_s, LONGEST_STOP_S)
+        while time.monotonic() < until:
+            states = self.jobs.states()
+            if states is None or not ours & states.keys():
+                return
+            time.sleep(self.patience.poll_s)
 
     def done(self, one: _Seen) -> bool:
         """Look at the files only; have all points an end that stays?"""
