@@ -30,7 +30,7 @@ def gpus(group: Group) -> int:
     """GPUs one server of this group needs: tensor × pipeline × data parallel size."""
     sizes = dict.fromkeys(PARALLEL_FLAGS, 1)
     args = group.server.args
-    for token, value in zip(args, (*args[1:], ""), strict=True):
+    for token, value in zip(args, (*args, "")[1:], strict=True):
         name = _SHORT.get(token, token.removeprefix("--"))
         if name in sizes and value.isdigit():
             sizes[name] = int(value)

@@ -71,7 +71,10 @@ def cancel(jobs: Iterable[str]) -> None:
 
 
 def requeue(job: str) -> None:
-    """Put our own job back into the queue; it is ended for it.
+    """Put a job back into the queue; it is ended for it.
+
+    ``job`` must be ``12_3`` for a task of an array: the id that Slurm gives the last of them is
+    that of the array, and by it all tasks would be put back.
 
     :raises ServerError: when Slurm does not take it.
     """

@@ -129,8 +129,9 @@ def _after_warning(task: Task, left: Group, warned: Warned, began: float) -> Non
     _end_points(task, left, "preempted", why + then, after=warned.at)
     if then == "; put back into the queue":
         try:
-            queue.requeue(os.environ["SLURM_JOB_ID"])
-        except (ServerError, KeyError) as problem:
+            queue.requeue(job_id())
+            warned.wait(60)  # Slurm ends us; our own exit must not be what it sees first
+        except ServerError as problem:
             _end_points(task, left, "preempted", f"{why}; cannot be put back: {problem}")
 
 

@@ -21,6 +21,7 @@ class Warned:
     def __init__(self) -> None:
         self.by = ""
         self.at = 0.0
+        self._again = False
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Warned:
@@ -38,7 +39,14 @@ class Warned:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
+    def wait(self, longest_s: float) -> None:
+        """Until one more signal comes."""
+        until = time.monotonic() + longest_s
+        while not self._again and time.monotonic() < until:
+            time.sleep(0.1)
+
     def _heard(self, number: int, frame: FrameType | None) -> None:
+        self._again = bool(self.by)
         if not self.by:
             self.by, self.at = signal.Signals(number).name, time.time()
             signal.raise_signal(signal.SIGINT)
