@@ -19,7 +19,8 @@ from omegaconf.errors import OmegaConfBaseException
 from sweeper.config import config_dir, did_you_mean, register_resolvers
 from sweeper.errors import SweeperError, UserError
 from sweeper.multirun import SweepEndedError, compose_one
-from sweeper.sweep import INCOMPLETE, INTERRUPTED, USER_MISTAKE, run_sweep
+from sweeper.report.outcome import INCOMPLETE, INTERRUPTED, USER_MISTAKE
+from sweeper.sweep import run_sweep
 
 
 def run_point(cfg: DictConfig) -> None:
@@ -96,6 +97,8 @@ def _keys_beside(path: str) -> list[str]:
         own = [str(key) for key in names if key not in ("defaults", "hydra")]
         return sorted({*own, *groups} - {"hydra"})
     known: set[str] = set()
+    if [first, *rest[:1]] == ["hydra", "launcher"]:
+        first, rest = "hydra/launcher", rest[1:]
     for choice in (config_dir() / first).glob("*.yaml"):
         node = OmegaConf.load(choice)
         for part in rest[:-1]:

@@ -96,6 +96,9 @@ class Settings:
     max_error_rate: float
     seed: int
     output_dir: str
+    detach: bool = False
+    resume: str | None = None
+    resume_changed: Literal["refuse", "rerun"] = "refuse"
     slo: Slo = field(default_factory=Slo)
 
 
@@ -116,10 +119,11 @@ def config_dir() -> Path:
     raise ConfigError(f"no conf/config.yaml in or beside {package}")
 
 
-def new_sweep_dir(output_dir: str) -> str:
-    """A name no other sweep has: ``<output_dir>/<date>/<time>-<6 random hex digits>``."""
+def new_sweep_dir(output_dir: str, resume: str | None = None) -> str:
+    """A name no other sweep has, ``<output_dir>/<date>/<time>-<6 random hex digits>``, or the
+    folder of the one that is gone on with."""
     now = datetime.now()
-    return f"{output_dir}/{now:%Y-%m-%d}/{now:%H-%M-%S}-{secrets.token_hex(3)}"
+    return resume or f"{output_dir}/{now:%Y-%m-%d}/{now:%H-%M-%S}-{secrets.token_hex(3)}"
 
 
 def register_resolvers() -> None:

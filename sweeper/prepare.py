@@ -17,7 +17,8 @@ from sweeper.serve.installed import Installed, installed, missing_vllm, refusal,
 from sweeper.serve.preflight import preflight
 from sweeper.values import Dataset, Job, Json, Plan, Point, Refusal
 
-_SWEEP_WIDE = ("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "output_dir")
+_SWEEP_WIDE = ("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "output_dir",
+              "detach", "resume", "resume_changed")  # fmt: skip
 """Settings that hold for a whole sweep and therefore cannot be swept."""
 
 
@@ -92,6 +93,13 @@ def runnable(plan: Plan) -> None:
         here = _installed(group.server.command) if group.server.kind == "vllm" else None
         if here and here.vllm is None:
             raise UserError(missing_vllm(here))
+
+
+def server_versions(plan: Plan) -> dict[str, Json]:
+    """The vLLM of every server's Python, ``None`` where it is not on this machine."""
+    commands = {g.server.command for g in plan.groups if g.server.kind == "vllm"}
+    found = {command[0]: _installed(command) for command in sorted(commands)}
+    return {name: here and here.vllm for name, here in found.items()}
 
 
 def _candidates(composed: Sequence[Composed]) -> tuple[list[_Candidate], list[Refusal]]:

@@ -10,12 +10,20 @@ In ``outputs/<date>/<time>-<id>/``::
         result.json                  PointResult; its presence means the point has ended
     servers/<key8>-<attempt>/
         server.log  server.json      vLLM's own output; argv, resolved config, start, stop seconds
+    groups/<key8>/                   only where a group runs in a process of its own
+        heartbeat.json               what it does now
+        attempts.jsonl  task.log     every job it was given to; output of a worker of this machine
+    code/                            the program as submitted; jobs run this copy
+    submitit/                        scripts, pickles and output of Slurm jobs
+    superseded/                      files of points that were measured again
     points.csv  points.parquet       the comparison table
     report/                          what people read
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import types
@@ -135,6 +143,11 @@ class PointFolder:
             return ()
         return tuple(_records(self.requests))
 
+    def count(self) -> tuple[int, int]:
+        """Complete lines of ``requests.jsonl``, and half-written ones: 0 or 1."""
+        text = self.requests.read_bytes() if self.requests.exists() else b""
+        return text.count(b"\n"), int(bool(text) and not text.endswith(b"\n"))
+
     def read_result(self) -> PointResult | None:
         """The result, ``None`` while the point has not ended (or its file is half-written)."""
         try:
@@ -169,6 +182,29 @@ class ServerFolder:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupFolder:
+    """The files of one group that runs in a process of its own."""
+
+    path: Path
+
+    @property
+    def heartbeat(self) -> Path:
+        return self.path / "heartbeat.json"
+
+    @property
+    def attempts(self) -> Path:
+        return self.path / "attempts.jsonl"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "task.log"
+
+    @property
+    def task(self) -> Path:
+        return self.path / "task.json"
+
+
+@dataclass(frozen=True, slots=True)
 class SweepFolder:
     """The files of one sweep."""
 
@@ -190,8 +226,34 @@ class SweepFolder:
     def report(self) -> Path:
         return self.path / "report"
 
+    @property
+    def code(self) -> Path:
+        return self.path / "code"
+
+    @property
+    def submitit(self) -> Path:
+        return self.path / "submitit"
+
+    def group(self, key: str) -> GroupFolder:
+        """Of the group whose server has this key."""
+        return GroupFolder(self.path / "groups" / key[:8])
+
     def point(self, planned: PlannedPoint) -> PointFolder:
         return PointFolder(self.path / "points" / f"{planned.number:03d}-{planned.key[:8]}")
+
+    def set_aside(self, home: PointFolder) -> None:
+        """Move the files of a measurement to ``superseded/``; ``config.yaml`` stays."""
+        if not any(path.exists() for path in (home.requests, home.result)):
+            return
+        for attempt in range(1, 1000):
+            target = self.path / "superseded" / f"{home.path.name}-{attempt}"
+            with contextlib.suppress(FileExistsError):
+                target.mkdir(parents=True)
+                for path in (home.requests, home.result, home.counters, home.log):
+                    with contextlib.suppress(FileNotFoundError):
+                        path.rename(target / path.name)
+                return
+        raise StoreError(f"{self.path}/superseded: 999 measurements of {home.path.name}")
 
     def new_server(self, key: str) -> ServerFolder:
         """A folder for the next attempt to start the server with this key."""
@@ -213,7 +275,25 @@ def read_sweep(folder: SweepFolder) -> Sweep:
         raise StoreError(f"{folder.sweep} is not a sweep of this version: {problem}") from None
 
 
-def read_results(folder: SweepFolder, plan: Plan) -> dict[int, PointResult]:
-    """The results that are there, by point number."""
+def read_results(folder: SweepFolder, plan: Plan, sweep: str = "") -> dict[int, PointResult]:
+    """The results that are there, by point number; with ``sweep`` only those that name it."""
     found = {p.number: folder.point(p).read_result() for p in plan.points}
-    return {number: result for number, result in found.items() if result is not None}
+    return {n: r for n, r in found.items() if r is not None and sweep in ("", r.sweep)}
+
+
+@contextlib.contextmanager
+def only_writer(folder: SweepFolder) -> Iterator[None]:
+    """Hold the sweep folder for this process; its end, however violent, gives it free.
+
+    :raises StoreError: when another process measures, watches or collects this sweep.
+    """
+    with (folder.path / ".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(
+                f"{folder.path} is in use: another process measures, watches or collects this sweep"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield

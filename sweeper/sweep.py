@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import logging
-import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -20,30 +18,41 @@ from rich.console import Console
 import sweeper
 from sweeper import store
 from sweeper.config import Settings
-from sweeper.errors import PublishError, StoreError
-from sweeper.judge.compare import compare
-from sweeper.measure.group import run_group
+from sweeper.errors import StoreError
+from sweeper.jobs.snapshot import code_digest
+from sweeper.measure.group import GroupRun
 from sweeper.measure.point import unmeasured
-from sweeper.prepare import Composed, prepare, runnable
-from sweeper.report.mlflow import default_tracking_uri, publish
+from sweeper.prepare import Composed, prepare, runnable, server_versions
+from sweeper.report.outcome import (
+    COMPLETE,
+    INTERRUPTED,
+    USER_MISTAKE,
+    PublishesSoon,
+    console_here,
+    report,
+)
 from sweeper.report.plan import print_plan
 from sweeper.report.progress import Watch
-from sweeper.report.tables import write_tables
-from sweeper.report.terminal import print_table
+from sweeper.resume import arrange, differences, refuse_changes, refuse_running
 from sweeper.store import SweepFolder
-from sweeper.values import Group, Json, Plan, PlannedPoint, PointResult, Sweep
-
-log = logging.getLogger(__name__)
-
-COMPLETE, INCOMPLETE, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
+from sweeper.values import Group, Json, Plan, PlannedPoint, Sweep
 
 
 class Launcher(Protocol):
     """Where groups run: here, or in jobs."""
 
-    def map(
-        self, run: Callable[[Group], list[PointResult]], groups: Sequence[Group]
-    ) -> list[list[PointResult]]: ...
+    @property
+    def where(self) -> str:
+        """For people: ``on host1``, ``as Slurm jobs``."""
+        ...
+
+    def check(self, groups: Sequence[Group]) -> None:
+        """:raises UserError: what cannot run there; nothing has been created yet."""
+        ...
+
+    def map(self, run: GroupRun, groups: Sequence[Group]) -> bool:
+        """Run every group; ``False`` when they go on without us. Results are files."""
+        ...
 
 
 def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path) -> int:
@@ -61,29 +70,55 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
     if planning:
         return COMPLETE
     runnable(plan)
-    folder = _create(sweep_dir, plan, settings, composed)
-    try:
-        return _measure_and_report(console, plan, settings, folder, launcher)
-    finally:
-        console.print(f"files: {folder.path}", soft_wrap=True)
-
-
-def console_here() -> Console:
-    """The terminal as it is; a pipe or a file, which has no width, gets 120 columns."""
-    probe = Console(highlight=False)
-    wide = probe.is_terminal or "COLUMNS" in os.environ
-    return probe if wide else Console(highlight=False, width=120)
-
-
-def _create(
-    sweep_dir: Path, plan: Plan, settings: Settings, composed: Sequence[Composed]
-) -> SweepFolder:
-    """Write ``sweep.json`` and every point's ``config.yaml`` before anything runs."""
+    launcher.check(_measurable(plan))
+    console.print(f"running {launcher.where}", soft_wrap=True, markup=False)
     folder = SweepFolder(sweep_dir)
+    sweep = _sweep(sweep_dir.name, plan, settings)
+    if settings.resume is not None and not folder.sweep.exists():
+        raise StoreError(f"resume: {settings.resume}: no sweep.json there; give a sweep's folder")
+    with _writable(folder):
+        kept = _resumed(folder, sweep, settings) if settings.resume else _new(folder)
+        if settings.resume:
+            console.print(f"resume: {len(kept)} of {len(plan.points)} points are kept")
+        sweep = _write(folder, sweep, composed, kept)
+        try:
+            return _measure_and_report(console, sweep, folder, launcher, kept)
+        finally:
+            console.print(f"files: {folder.path}", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _writable(folder: SweepFolder) -> Iterator[None]:
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        (folder.path / ".lock").touch()
+    except OSError as problem:
+        text = f"output_dir: cannot write {problem.filename}: {problem.strerror}"
+        raise StoreError(text) from None
+    with store.only_writer(folder):
+        yield
+
+
+def _new(folder: SweepFolder) -> frozenset[int]:
     if folder.sweep.exists():
-        raise StoreError(f"{sweep_dir} already holds a sweep")
-    sweep = Sweep(
-        id=sweep_dir.name,
+        raise StoreError(f"{folder.path} already holds a sweep")
+    return frozenset()
+
+
+def _resumed(folder: SweepFolder, sweep: Sweep, settings: Settings) -> frozenset[int]:
+    """Arrange the folder for the points that are left; the numbers of those that are kept."""
+    old = store.read_sweep(folder)
+    refuse_running(folder, old)
+    found = differences(old, sweep.plan, sweep.versions)
+    if settings.resume_changed == "refuse":
+        refuse_changes(folder, found)
+    same_versions = not any(one.startswith("versions") for one in found)
+    return frozenset(arrange(folder, old, sweep.plan, same_versions))
+
+
+def _sweep(name: str, plan: Plan, settings: Settings) -> Sweep:
+    return Sweep(
+        id=name,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         command=tuple(sys.argv),
         plan=plan,
@@ -94,17 +129,35 @@ def _create(
             "tracking_uri": settings.tracker.tracking_uri,
             "experiment": settings.tracker.experiment,
         },
-        versions={"sweeper": sweeper.__version__, "python": platform.python_version()},
+        versions={
+            "sweeper": sweeper.__version__,
+            "python": platform.python_version(),
+            "code": code_digest(),
+            "vllm": server_versions(plan),
+        },
     )
+
+
+def _write(
+    folder: SweepFolder, sweep: Sweep, composed: Sequence[Composed], kept: frozenset[int]
+) -> Sweep:
+    """Write ``sweep.json`` and every point's ``config.yaml`` before anything runs.
+
+    A sweep that is resumed keeps its name and its date, whatever its folder is called now.
+    """
+    if folder.sweep.exists():
+        old = store.read_sweep(folder)
+        sweep = replace(sweep, id=old.id, created_at=old.created_at)
     try:
         store.write_json(folder.sweep, store.to_json(sweep))
-        for planned in plan.points:
-            text = yaml.safe_dump(_composition(planned, plan, composed), sort_keys=False)
-            store.write_text(folder.point(planned).config, text)
+        for planned in sweep.plan.points:
+            text = yaml.safe_dump(_composition(planned, sweep.plan, composed), sort_keys=False)
+            if planned.number not in kept:
+                store.write_text(folder.point(planned).config, text)
     except OSError as problem:
         text = f"output_dir: cannot write {problem.filename}: {problem.strerror}"
         raise StoreError(text) from None
-    return folder
+    return sweep
 
 
 def _composition(planned: PlannedPoint, plan: Plan, composed: Sequence[Composed]) -> Json:
@@ -122,52 +175,33 @@ def _composition(planned: PlannedPoint, plan: Plan, composed: Sequence[Composed]
     }
 
 
+def _measurable(plan: Plan, kept: frozenset[int] = frozenset()) -> list[Group]:
+    """The groups with the points that are to be measured."""
+    left = (
+        replace(g, points=tuple(p for p in g.points if not p.skip and p.number not in kept))
+        for g in plan.groups
+    )
+    return [group for group in left if group.points]
+
+
 def _measure_and_report(
-    console: Console, plan: Plan, settings: Settings, folder: SweepFolder, launcher: Launcher
+    console: Console, sweep: Sweep, folder: SweepFolder, launcher: Launcher, kept: frozenset[int]
 ) -> int:
-    sweep = folder.path.name
-    for planned in plan.points:
+    for planned in sweep.plan.points:
         if planned.skip:
-            skipped = replace(unmeasured(planned, sweep, planned.skip, ""), status="skipped")
+            skipped = replace(unmeasured(planned, sweep.id, planned.skip, ""), status="skipped")
             store.write_json(folder.point(planned).result, store.to_json(skipped))
-    groups = [
-        replace(group, points=points)
-        for group in plan.groups
-        if (points := tuple(p for p in group.points if not p.skip))
-    ]
+    groups = _measurable(sweep.plan, kept)
+    track = sweep.settings["tracker"] != "none"
     interrupted = False
     with Watch(console, [p for g in groups for p in g.points], len(groups)) as watch:
-        run = partial(run_group, sweep_dir=folder.path, sweep=sweep, emit=watch)
+        emit = PublishesSoon(watch, folder) if track else watch
         try:
-            launcher.map(run, groups)
+            if not launcher.map(GroupRun(sweep_dir=folder.path, sweep=sweep.id, emit=emit), groups):
+                console.print(f"later: python -m sweeper.collect {folder.path}", soft_wrap=True)
+                return COMPLETE
         except KeyboardInterrupt:
             interrupted = True
             console.print("interrupted; servers are stopped, finished points are kept")
-    status = report(console, folder, settings.tracker.name != "none")
+    status = report(console, folder, track)
     return INTERRUPTED if interrupted else status
-
-
-def report(console: Console, folder: SweepFolder, track: bool) -> int:
-    """Tables, terminal, MLflow: from the files alone."""
-    sweep = store.read_sweep(folder)
-    comparisons = compare(folder)
-    write_tables(folder, comparisons)
-    print_table(console, comparisons)
-    if track:
-        outputs = folder.path.parent.parent
-        uri = sweep.settings["tracking_uri"] or default_tracking_uri(outputs)
-        try:
-            publish(folder, comparisons, uri, sweep.settings["experiment"])
-            console.print(
-                f"MLflow: {uri}, experiment {sweep.settings['experiment']}", soft_wrap=True
-            )
-        except PublishError as problem:
-            console.print(
-                f"not in MLflow: {problem}\n  later: python -m sweeper.publish {folder.path}",
-                soft_wrap=True,
-            )
-    results = store.read_results(folder, sweep.plan)
-    done = all(
-        p.number in results and results[p.number].status == "completed" for p in sweep.plan.points
-    )
-    return COMPLETE if done else INCOMPLETE

@@ -429,6 +429,7 @@ class Sweep:
 
 
 EventKind = Literal[
+<<<<<<< HEAD
     "server_starting",
     "server_waiting",
     "server_ready",
@@ -437,6 +438,10 @@ EventKind = Literal[
     "request_done",
     "point_ended",
     "warning",
+=======
+    "server_starting", "server_waiting", "server_ready", "server_stopped",
+    "point_started", "request_done", "point_ended", "warning", "job",
+>>>>>>> slurm
 ]
 
 
@@ -445,7 +450,8 @@ class Event:
     """Something a watching person wants to see.
 
     ``done`` of ``total`` requests; ``seconds`` since the start of what is named; ``text`` for
-    people; ``tokens`` and ``request_s`` of the request that just ended.
+    people; ``tokens`` and ``request_s`` of the request that just ended. A ``job`` is a group that
+    runs elsewhere: ``text`` is its state, ``doing`` what it does, ``done`` of ``total`` its points.
     """
 
     kind: EventKind
@@ -459,3 +465,6 @@ class Event:
     request_s: float = 0.0
     accepted: int = 0
     drafted: int = 0
+    job: str = ""
+    node: str = ""
+    doing: str = ""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from sweeper.values import Json, PointResult
 
-HARDWARE = ("hostname", "cpu", "gpu")
+HARDWARE = ("cpu", "cores", "gpu")
+"""Jobs of one sweep run on several nodes; these must be of one kind."""
 
 
 def incomparable(baseline: PointResult, candidate: PointResult) -> str:
@@ -23,8 +24,11 @@ def incomparable(baseline: PointResult, candidate: PointResult) -> str:
 
 
 def engine_differences(baseline: PointResult, candidate: PointResult) -> tuple[str, ...]:
-    """Differences of scheduler, runner and the like: said, but no reason to refuse."""
-    return tuple(_between(baseline, candidate, "engine"))
+    """Differences of scheduler, runner, node and the like: said, but no reason to refuse."""
+    here, there = _section(candidate, "host"), _section(baseline, "host")
+    node = (there.get("hostname"), here.get("hostname"))
+    moved = [_difference("host.hostname", *node)] if node[0] != node[1] else []
+    return (*moved, *_between(baseline, candidate, "engine"))
 
 
 def unrecorded(result: PointResult) -> tuple[str, ...]:

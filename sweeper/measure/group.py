@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeper import store
@@ -16,6 +17,22 @@ from sweeper.store import PointFolder, SweepFolder
 from sweeper.values import Dataset, Event, Group, PlannedPoint, PointResult, Prompt
 
 log = logging.getLogger(__name__)
+
+AGAIN = ("preempted", "lost")
+"""What a restarted job measures again; failed and invalid would only be so once more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRun:
+    """What a launcher is handed: the sweep to work for, and who hears of it."""
+
+    sweep_dir: Path
+    sweep: str
+    emit: Emit
+
+    def __call__(self, group: Group) -> list[PointResult]:
+        """Measure ``group`` here and now."""
+        return run_group(group, self.sweep_dir, self.sweep, self.emit)
 
 
 def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[PointResult]:
@@ -38,14 +55,39 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
             emit(Event(kind="server_ready", server=name, seconds=session.start_s))
             for planned in group.points:
                 home = folder.point(planned)
+                folder.set_aside(home)
                 with _log_to(home):
-                    prompts = _prompts(planned.point.dataset)
+                    try:
+                        prompts = _prompts(planned.point.dataset)
+                    except DatasetError as problem:
+                        refused = (planned,)
+                        results += _fail_rest(refused, folder, sweep, str(problem),
+                                              server.path.name, emit)
+                        continue
                     results.append(measure(session, planned, prompts, home, sweep, emit))
-    except (ServerError, DatasetError) as problem:
+    except ServerError as problem:
         emit(Event(kind="warning", server=name, text=str(problem)))
         results += _fail_rest(group.points, folder, sweep, str(problem), server.path.name, emit)
     emit(Event(kind="server_stopped", server=name))
     return results
+
+
+def unfinished(group: Group, folder: SweepFolder, sweep: str) -> Group:
+    """The group with the points that still have to be measured.
+
+    A point is done when its result says so and names this sweep and this very point; one that was
+    told to end, or that nobody heard of again, is not.
+    """
+
+    def done(planned: PlannedPoint) -> bool:
+        result = folder.point(planned).read_result()
+        return (
+            result is not None
+            and result.status not in AGAIN
+            and (result.sweep, result.key) == (sweep, planned.key)
+        )
+
+    return replace(group, points=tuple(p for p in group.points if not done(p)))
 
 
 def _fail_rest(
@@ -56,11 +98,13 @@ def _fail_rest(
     server: str,
     emit: Emit,
 ) -> list[PointResult]:
-    """Write a failed result for every point that has none."""
+    """Write a failed result for every point that this server has not given one."""
     failed = []
     for planned in points:
         home = folder.point(planned)
-        if home.read_result() is None:
+        there = home.read_result()
+        if there is None or there.server_folder != server:
+            folder.set_aside(home)
             result = unmeasured(planned, sweep, reason, server)
             store.write_json(home.result, store.to_json(result))
             emit(Event(kind="point_ended", point=planned.number, text=reason))

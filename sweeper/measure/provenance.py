@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import socket
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ def provenance(session: Session, point: Point, caches: str) -> dict[str, Json]:
     info, log = session.info or {}, session.log_text()
     return {
         "host": host(info),
+        "job": job(os.environ),
         "versions": versions(session, info),
         "engine": engine(session, info, log),
         "start_warnings": list(start_warnings(log)),
@@ -53,6 +55,16 @@ def host(info: Json) -> dict[str, Json]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "gpu": None if gpu in (None, "None", "") else gpu,
         "driver": None if driver in (None, "None", "") else driver,
+    }
+
+
+def job(environ: Mapping[str, str]) -> dict[str, Json]:
+    """Which job and which of the node's GPUs; ``None`` outside of one."""
+    return {
+        "id": environ.get("SLURM_JOB_ID"),
+        "node": environ.get("SLURMD_NODENAME"),
+        "visible_devices": environ.get("CUDA_VISIBLE_DEVICES"),
+        "restarts": environ.get("SLURM_RESTART_COUNT"),
     }
 
 

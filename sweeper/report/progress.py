@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from sweeper.report.jobtable import job_line, job_table
 from sweeper.values import Event, PlannedPoint
 
 _LINE_EVERY_S = 10.0
@@ -21,7 +22,8 @@ class Watch:
     """Hears events and shows them; use it as a context around the work.
 
     The time left is what the remaining requests and server starts would take at the mean of those
-    seen so far; before the first of each it is not shown.
+    seen so far; before the first of each it is not shown. Of groups that run elsewhere it is what
+    the remaining points would take at the mean of those that completed, at the number running now.
     """
 
     console: Console
@@ -40,6 +42,13 @@ class Watch:
     _ended: int = 0
     _status: str = ""
     _last_line: float = 0.0
+    _jobs: dict[str, Event] = field(default_factory=dict)
+    _walls: list[float] = field(default_factory=list)
+
+    @property
+    def jobs_seen(self) -> bool:
+        """Whether groups run in processes other than this one."""
+        return bool(self._jobs)
 
     def __enter__(self) -> Watch:
         if self.console.is_terminal:
@@ -72,10 +81,21 @@ class Watch:
                 self._request(event)
             case "point_ended":
                 self._end_point(event)
+            case "warning" if not event.server:
+                self._say(event.text)
             case "warning":
                 self._say(f"server for {event.server}: {event.text}", "red")
+            case "job":
+                self._job(event)
             case "server_stopped":
                 self._status = f"server for {event.server}: stopped"
+
+    def _job(self, event: Event) -> None:
+        """A line when a job or its state is another, the rest is for the live table."""
+        before = self._jobs.get(event.server)
+        self._jobs[event.server] = event
+        if before is None or (before.job, before.text) != (event.job, event.text):
+            self._say(job_line(event))
 
     def _start_point(self, event: Event) -> None:
         self._in_point, self._tokens, self._seconds = 0, 0, 0.0
@@ -104,7 +124,10 @@ class Watch:
         self._in_point = 0
         good = event.text == "completed"
         first = event.text.splitlines()[0] if event.text else ""
+        self._walls += [event.seconds] if good else []
         detail = self._status.split(": ", 1)[-1] if good and event.done else first
+        if self._jobs and good:
+            detail = f"{event.done} requests in {clock(event.seconds)}"
         self._say(
             f"point {self._ended}/{len(self.points)} {self._name(event.point)}: {detail}"
             + self._left(),
@@ -126,6 +149,10 @@ class Watch:
 
     def _left(self) -> str:
         """``", about 3m20s left"`` once there is something to go by."""
+        if self._jobs and self._walls:
+            running = sum(row.text == "running" for row in self._jobs.values()) or 1
+            mean = sum(self._walls) / len(self._walls)
+            return f", about {clock((len(self.points) - self._ended) * mean / running)} left"
         if not self._requests or not self._starts:
             return ""
         requests = max(0, self._total - self._done_before - self._in_point)
@@ -135,6 +162,8 @@ class Watch:
         return f", about {clock(seconds)} left"
 
     def _view(self) -> Table:
+        if self._jobs:
+            return self._view_jobs()
         grid = Table.grid(padding=(0, 1))
         done = self._done_before + self._in_point
         elapsed = clock(time.monotonic() - self.began)
@@ -144,6 +173,16 @@ class Watch:
         )
         grid.add_row(Text("now", style="dim"), Text(self._status, overflow="ellipsis"))
         return grid
+
+
+    def _view_jobs(self) -> Table:
+        table = job_table(self._jobs.values())
+        elapsed = clock(time.monotonic() - self.began)
+        table.caption = (
+            f"{self._ended}/{len(self.points)} points, {elapsed} elapsed{self._left()}"
+        )
+        table.caption_justify = "left"
+        return table
 
 
 def clock(seconds: float) -> str:

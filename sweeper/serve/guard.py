@@ -112,8 +112,12 @@ def main() -> None:
 
 
 def _in_child() -> None:
-    """Our own violent death takes the server along; ignored signals are its own to decide."""
-    for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+    """Our own violent death takes the server along; ignored signals are its own to decide.
+
+    But not USR2: Slurm sends its warning to every process of a job, and the server must live until
+    the client has written what it has.
+    """
+    for signum in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(signum, signal.SIG_DFL)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

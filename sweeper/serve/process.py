@@ -127,23 +127,36 @@ def ask(
     :raises ServerError: when it fails or takes longer than ``timeout_s``.
     """
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             list(argv),
-            input=text,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=timeout_s,
             env=env,
-            check=False,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        raise ServerError(f"{argv[0]}: no answer after {timeout_s:g} s") from None
     except OSError as problem:
         raise ServerError(f"{argv[0]}: {problem}") from None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    with child:
+        try:
+            out, err = child.communicate(text, timeout_s)
+        except subprocess.TimeoutExpired:
+            _kill_session(child)
+            raise ServerError(f"{argv[0]}: no answer after {timeout_s:g} s") from None
+        except BaseException:
+            _kill_session(child)
+            raise
+    if child.returncode:
+        last = (err.strip().splitlines() or [f"exit status {child.returncode}"])[-1]
         raise ServerError(f"{argv[0]}: {last}")
-    return done.stdout
+    return out
+
+
+def _kill_session(child: subprocess.Popen[str]) -> None:
+    """Its children too: one that holds our pipes would keep us waiting."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
 
 
 def free_port() -> int:

@@ -82,7 +82,7 @@ def slurm_conf(settings: Settings) -> str:
         "SlurmUser": "root",
         "SlurmdUser": "root",
         "AuthType": "auth/munge",
-        "AuthInfo": f"socket={folder / 'munge.socket'}",
+        "AuthInfo": f"socket={folder / 'munge.socket'},cred_expire=5",
         "StateSaveLocation": folder / "state",
         "SlurmdSpoolDir": folder / "spool-%n",
         "SlurmctldPidFile": folder / "slurmctld.pid",

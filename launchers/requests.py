@@ -1,0 +1,110 @@
+"""What to ask Slurm for: GPUs, time, arrays below the limit that share one cap. No process here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeper.errors import UserError
+from sweeper.values import Group, PlannedPoint
+
+PARALLEL_FLAGS = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
+_SHORT = {"-tp": PARALLEL_FLAGS[0], "-pp": PARALLEL_FLAGS[1], "-dp": PARALLEL_FLAGS[2]}
+_GPU_PARAMETERS = ("gres", "gpus_per_node", "gpus_per_task", "num_gpus")
+_GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
+SHORTEST_MIN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """One array: its groups, how many of them at a time, and the chunk it waits for, by place."""
+
+    groups: tuple[Group, ...]
+    parallelism: int
+    after: int | None = None
+
+
+def gpus(group: Group) -> int:
+    """GPUs one server of this group needs: tensor × pipeline × data parallel size."""
+    sizes = dict.fromkeys(PARALLEL_FLAGS, 1)
+    args = group.server.args
+    for token, value in zip(args, (*args, "")[1:], strict=True):
+        name = _SHORT.get(token, token.removeprefix("--"))
+        if name in sizes and value.isdigit():
+            sizes[name] = int(value)
+    return math.prod(sizes.values())
+
+
+def asks_for_gpus(parameters: Mapping[str, Any]) -> bool:
+    """Do the user's parameters say how many GPUs, in any of Slurm's ways, none included?"""
+    named = [parameters.get(name) for name in _GPU_PARAMETERS]
+    more = parameters.get("additional_parameters") or {}
+    named += [more.get(name, more.get(name.replace("-", "_"))) for name in _GPU_OPTIONS]
+    return any(value not in (None, "auto") for value in named)
+
+
+def minutes(group: Group, token_s: float, margin: float) -> int:
+    """A time limit in minutes for a server start and every request, each as long as it may get.
+
+    ``token_s`` is the seconds a token is supposed to take; a load with a duration takes that.
+    """
+    server = group.server
+    needed = sum(_seconds(planned, token_s) for planned in group.points)
+    total = server.start_timeout_s + server.stop_timeout_s + needed * margin
+    return max(SHORTEST_MIN, math.ceil(total / 60))
+
+
+def _seconds(planned: PlannedPoint, token_s: float) -> float:
+    point, load = planned.point, planned.point.load
+    longest = point.sampling.max_tokens * token_s
+    before = (load.warmup_requests + 1) * longest
+    if load.duration_s is not None:
+        return before + load.duration_s + longest
+    requests = load.requests or point.dataset.prompts * point.repeats
+    if load.name == "open" and load.rate:
+        return before + requests / load.rate + longest
+    return before + requests * longest / max(1, load.concurrency)
+
+
+def limit_minutes(time: Any) -> int:
+    """``60``, ``"90"``, ``"01:30:00"``, ``"30:00"``, ``"1-12"`` or ``"1-12:00:00"`` in minutes.
+
+    :raises UserError: for anything else.
+    """
+    days, _, rest = str(time).rpartition("-")
+    parts = rest.split(":")
+    if not all(part.isdigit() for part in parts) or not (days.isdigit() or not days):
+        raise UserError(f"parameters.time: {time!r}: minutes, or as in sbatch: days-hours:min:sec")
+    numbers = [int(part) for part in parts]
+    if days:
+        hours, mins, secs = (*numbers, 0, 0, 0)[:3]
+    elif len(numbers) == 1:
+        hours, mins, secs = 0, numbers[0], 0
+    else:
+        hours, mins, secs = ([0] * (3 - len(numbers)) + numbers)[:3]
+    return max(1, math.ceil(int(days or 0) * 1440 + hours * 60 + mins + secs / 60))
+
+
+def chunks(alike: Sequence[Sequence[Group]], limit: int, cap: int) -> tuple[Chunk, ...]:
+    """Arrays of at most ``limit`` groups, never more than ``cap`` groups at a time in all of them.
+
+    ``alike`` holds groups that need the same resources together. The cap is dealt out to as many
+    arrays as it is large; further ones wait for one of those to be over.
+    """
+    pieces = [
+        tuple(groups[start : start + limit])
+        for groups in alike
+        for start in range(0, len(groups), limit)
+    ]
+    lanes = max(1, min(cap, len(pieces)))
+    shares = [cap // lanes + (lane < cap % lanes) for lane in range(lanes)]
+    return tuple(
+        Chunk(
+            groups=piece,
+            parallelism=min(len(piece), max(1, shares[place % lanes])),
+            after=place - lanes if place >= lanes else None,
+        )
+        for place, piece in enumerate(pieces)
+    )

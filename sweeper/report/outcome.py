@@ -1,0 +1,85 @@
+"""How a sweep ended: tables, terminal, MLflow and the exit status, from its files alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from sweeper import store
+from sweeper.errors import PublishError
+from sweeper.judge.compare import compare
+from sweeper.report.mlflow import default_tracking_uri, publish
+from sweeper.report.progress import Watch
+from sweeper.report.tables import write_tables
+from sweeper.report.terminal import print_table
+from sweeper.store import SweepFolder
+from sweeper.values import Event, Sweep
+
+SOON_S = 30.0
+"""Between two publications while jobs run."""
+
+COMPLETE, INCOMPLETE, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
+
+
+def console_here() -> Console:
+    """The terminal as it is; a pipe or a file, which has no width, gets 120 columns."""
+    probe = Console(highlight=False)
+    wide = probe.is_terminal or "COLUMNS" in os.environ
+    return probe if wide else Console(highlight=False, width=120)
+
+
+def report(console: Console, folder: SweepFolder, track: bool) -> int:
+    """Write the tables, print them, publish; 0 when every point completed, else 1."""
+    sweep = store.read_sweep(folder)
+    comparisons = compare(folder)
+    write_tables(folder, comparisons)
+    print_table(console, comparisons)
+    if track:
+        uri = tracking_uri(folder, sweep)
+        try:
+            publish(folder, comparisons, uri, sweep.settings["experiment"])
+            console.print(
+                f"MLflow: {uri}, experiment {sweep.settings['experiment']}", soft_wrap=True
+            )
+        except PublishError as problem:
+            console.print(
+                f"not in MLflow: {problem}\n  later: python -m sweeper.publish {folder.path}",
+                soft_wrap=True,
+            )
+    results = store.read_results(folder, sweep.plan, sweep.id)
+    done = all(
+        p.number in results and results[p.number].status == "completed" for p in sweep.plan.points
+    )
+    return COMPLETE if done else INCOMPLETE
+
+
+@dataclass(slots=True)
+class PublishesSoon:
+    """Passes events on; publishes finished points while other groups are measured elsewhere.
+
+    Not for points that are measured by this process: it would be busy while they are timed.
+    """
+
+    watch: Watch
+    folder: SweepFolder
+    last: float = 0.0
+
+    def __call__(self, event: Event) -> None:
+        self.watch(event)
+        jobs = self.watch.jobs_seen
+        if event.kind == "point_ended" and jobs and time.monotonic() - self.last > SOON_S:
+            with contextlib.suppress(PublishError):  # the report at the end tries again and says so
+                sweep = store.read_sweep(self.folder)
+                uri, experiment = tracking_uri(self.folder, sweep), sweep.settings["experiment"]
+                publish(self.folder, compare(self.folder), uri, experiment)
+            self.last = time.monotonic()
+
+
+def tracking_uri(folder: SweepFolder, sweep: Sweep) -> str:
+    """The one the sweep was started with, else the database of its outputs folder."""
+    uri = sweep.settings["tracking_uri"]
+    return str(uri) if uri else default_tracking_uri(folder.path.parent.parent)

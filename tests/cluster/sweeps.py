@@ -1,0 +1,123 @@
+"""A sweep on the test cluster as a user starts it, against the stand-in engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from sweeper import store
+from sweeper.jobs.heartbeat import Beat, read_beat
+from sweeper.store import SweepFolder
+from sweeper.values import Group, PointResult
+from tests.cluster.cluster import Cluster, wait_until
+from tests.e2e.running import ENGINE, ROOT, Done, command, environment
+
+FAST = ("queue_s=1.0", "poll_s=0.2", "grace_s=5.0")
+SLOW_ENGINE = f"server.command=[{sys.executable},{ENGINE},--fake-step-ms,'10']"
+PATIENT_S = 120.0
+"""The machine may be loaded."""
+
+
+def argv(outputs: Path, *overrides: str) -> list[str]:
+    fast = [f"hydra.launcher.backend.{one}" for one in FAST]
+    options = ("hydra/launcher=slurm", "server.start_timeout_s=60.0", "method=ngram")
+    return command(*options, *fast, *overrides, outputs=outputs)
+
+
+def variables(
+    cluster: Cluster, faults: Mapping[str, object] | None = None, shims: Path | None = None
+) -> dict[str, str]:
+    """What sweeper is started with; programs in ``shims`` come before Slurm's own."""
+    path = f"{shims}:{os.environ['PATH']}" if shims else os.environ["PATH"]
+    return environment(faults) | cluster.env | {"PATH": path, "COLUMNS": "200"}
+
+
+def run(
+    cluster: Cluster,
+    line: Sequence[str],
+    faults: Mapping[str, object] | None = None,
+    shims: Path | None = None,
+) -> Done:
+    done = subprocess.run(
+        line, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False,
+        env=variables(cluster, faults, shims),
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def start(
+    cluster: Cluster, line: Sequence[str], shims: Path | None = None
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+        env=variables(cluster, None, shims), start_new_session=True,
+    )  # fmt: skip
+
+
+def end(process: subprocess.Popen[str]) -> Done:
+    """Wait for its end, kill it when that does not come."""
+    try:
+        out, _ = process.communicate(timeout=240)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return Done(process.returncode, out, "")
+
+
+def collect(cluster: Cluster, folder: SweepFolder) -> Done:
+    fast = [f"--{one.replace('_', '-')}" for one in FAST]
+    return run(cluster, [sys.executable, "-m", "sweeper.collect", str(folder.path), *fast])
+
+
+def folder_of(outputs: Path) -> SweepFolder:
+    """The one sweep of a test, as soon as it is there."""
+    wait_until(lambda: bool(list(outputs.glob("out/*/*/sweep.json"))), "sweep.json", PATIENT_S)
+    (found,) = outputs.glob("out/*/*/sweep.json")
+    return SweepFolder(found.parent)
+
+
+def results(folder: SweepFolder) -> dict[int, PointResult]:
+    sweep = store.read_sweep(folder)
+    return store.read_results(folder, sweep.plan, sweep.id)
+
+
+def statuses(folder: SweepFolder) -> list[str]:
+    return [result.status for _, result in sorted(results(folder).items())]
+
+
+def measuring(folder: SweepFolder, gamma: int, requests: int = 2, point: int = 0) -> Beat:
+    """Wait until the server with this γ measures its ``point``-th point; what it says then."""
+    (group,) = [
+        g for g in store.read_sweep(folder).plan.groups if g.points[0].point.gamma == gamma
+    ]
+    number = group.points[point].number
+    seen: list[Beat] = []
+
+    def there() -> bool:
+        beat = read_beat(folder.group(group.key))
+        if beat and beat.point == number and _lines(folder, group, point) >= requests:
+            seen.append(beat)
+        return bool(seen)
+
+    wait_until(there, f"requests of γ={gamma}", PATIENT_S)
+    return seen[0]
+
+
+def _lines(folder: SweepFolder, group: Group, point: int) -> int:
+    return folder.point(group.points[point]).count()[0]
+
+
+def starts(folder: SweepFolder) -> int:
+    """Server starts, counted where they happened."""
+    logs = folder.path.glob("servers/*/server.log")
+    return sum(log.read_text().count("non-default args") for log in logs)
+
+
+def nothing_is_left(cluster: Cluster) -> None:
+    wait_until(lambda: cluster.jobs() == "", "an empty queue", PATIENT_S)
+    wait_until(lambda: cluster.processes() == {}, "the end of all processes", 30)

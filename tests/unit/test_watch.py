@@ -1,0 +1,158 @@
+"""Waiting for groups that run elsewhere: files are the truth, the queue a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from sweeper import store
+from sweeper.jobs.attempt import Attempt, add_attempt
+from sweeper.jobs.heartbeat import Beat
+from sweeper.jobs.queue import Queued
+from sweeper.jobs.watch import Patience, watch
+from sweeper.measure.point import unmeasured
+from sweeper.store import SweepFolder
+from sweeper.values import Event, Status, Sweep
+from tests.unit.sweeps import Made, folder, point, record
+
+PATIENCE = Patience(poll_s=0.01, queue_s=0.0, grace_s=0.05)
+
+
+class Queue:
+    """A queue that answers from a list. Its last answer is for ever; or, once something was to
+    happen at it, the queue is empty from then on."""
+
+    def __init__(
+        self,
+        *answers: Mapping[str, Queued] | None,
+        how: str = "",
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        self.answers, self.how, self.then = list(answers), how, then
+
+    def states(self) -> Mapping[str, Queued] | None:
+        if len(self.answers) > 1:
+            return self.answers.pop(0)
+        if self.then:
+            self.then()
+            last, self.answers, self.then = self.answers[0], [{}], None
+            return last
+        return self.answers[0]
+
+    def ending(self, job: str) -> str:
+        return self.how
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[SweepFolder, Sweep]:
+    """One point without a result, submitted as job 7_0."""
+    found = folder(tmp_path, Made(point=point("none", 0), result=False))
+    sweep = store.read_sweep(found)
+    attempt = Attempt(job="7_0", submitted_at=0.0, limit_s=60.0)
+    add_attempt(found.group(sweep.plan.groups[0].key), attempt)
+    return found, sweep
+
+
+def watched(made: tuple[SweepFolder, Sweep], queue: Queue) -> tuple[str, str, list[Event]]:
+    found, sweep = made
+    heard: list[Event] = []
+    watch(found, sweep.id, sweep.plan.groups, queue, heard.append, PATIENCE)
+    result = found.point(sweep.plan.points[0]).read_result()
+    assert result
+    return result.status, result.reason, heard
+
+
+def write(made: tuple[SweepFolder, Sweep], status: Status = "completed", sweep: str = "") -> None:
+    found, one = made
+    planned = one.plan.points[0]
+    result = asdict(unmeasured(planned, sweep or one.id, "", "")) | {"status": status}
+    store.write_json(found.point(planned).result, result)
+
+
+def test_a_result_ends_the_waiting_whatever_the_queue_says(
+    made: tuple[SweepFolder, Sweep],
+) -> None:
+    write(made)
+    status, _, heard = watched(made, Queue(None))
+    assert status == "completed"
+    assert [e.kind for e in heard] == ["point_ended", "job"]
+    assert (heard[1].text, heard[1].done, heard[1].total) == ("ended", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "reason"),
+    [
+        ("FAILED, exit 9:0", "lost", "job 7_0 ended (FAILED, exit 9:0)"),
+        ("CANCELLED by 0", "preempted", "job 7_0 ended (CANCELLED by 0)"),
+        ("TIMEOUT", "preempted", "job 7_0 ended (TIMEOUT)"),
+        ("", "lost", "job 7_0 is gone, Slurm does not say how"),
+    ],
+)
+def test_a_job_that_is_gone_gives_its_points_an_end(
+    made: tuple[SweepFolder, Sweep], how: str, status: str, reason: str
+) -> None:
+    said = watched(made, Queue({"7_0": Queued(state="RUNNING")}, {}, how=how))
+    assert said[:2] == (status, f"{reason}; it never began to measure, before this point began")
+
+
+def test_half_written_lines_are_counted_as_lost(made: tuple[SweepFolder, Sweep]) -> None:
+    found, sweep = made
+    home = found.point(sweep.plan.points[0])
+    home.path.mkdir(parents=True)
+    home.append(record("a"))
+    with home.requests.open("a") as file:
+        file.write('{"prompt')
+    beat = Beat(job="7_0", node="n1", pid=1)
+    store.write_json(found.group(sweep.plan.groups[0].key).heartbeat, asdict(beat))
+    status, reason, _ = watched(made, Queue({}, how="NODE_FAIL"))
+    assert status == "lost"
+    assert reason == (
+        "job 7_0 ended (NODE_FAIL), while this point was measured: 1 requests are recorded and 1 "
+        "half-written, which is lost"
+    )
+    result = home.read_result()
+    assert result and (result.requests, result.failed) == (2, 1)
+
+
+def test_a_result_that_comes_late_is_waited_for(made: tuple[SweepFolder, Sweep]) -> None:
+    assert watched(made, Queue({}, {}, then=lambda: write(made)))[0] == "completed"
+
+
+def test_a_result_of_another_sweep_is_never_accepted(made: tuple[SweepFolder, Sweep]) -> None:
+    write(made, sweep="another")
+    status, reason, _ = watched(made, Queue({}, how="COMPLETED"))
+    assert status == "lost"
+    assert reason.startswith("job 7_0 ended (COMPLETED)")
+
+
+def test_preempted_and_still_in_the_queue_is_not_the_end(made: tuple[SweepFolder, Sweep]) -> None:
+    write(made, "preempted")
+    pending = {"7_0": Queued(state="PENDING", reason="BeginTime")}
+    status, _, heard = watched(made, Queue(pending, pending, then=lambda: write(made)))
+    assert status == "completed"
+    assert ("pending", "BeginTime") in [(e.text, e.doing) for e in heard]
+
+
+def test_a_retry_under_another_id_is_followed(made: tuple[SweepFolder, Sweep]) -> None:
+    found, sweep = made
+    add_attempt(
+        found.group(sweep.plan.groups[0].key),
+        Attempt(job="9", submitted_at=0.0, excluded="n1", why="its disk is full"),
+    )
+    running = {"9": Queued(state="RUNNING", node="n2")}
+    status, _, heard = watched(made, Queue(running, running, then=lambda: write(made)))
+    assert status == "completed"
+    assert ("9", "n2") in [(e.job, e.node) for e in heard]
+
+
+def test_a_group_nobody_has_is_lost(tmp_path: Path) -> None:
+    found = folder(tmp_path, Made(point=point("none", 0), result=False))
+    status, reason, _ = watched((found, store.read_sweep(found)), Queue({}))
+    assert (status, reason) == (
+        "lost",
+        "nobody measures this point any more: its process ended, or never began, before this point "
+        "began",
+    )
