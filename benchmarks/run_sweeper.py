@@ -16,9 +16,7 @@ from sweeper.values import Load, RequestRecord
 
 def request(prompt: str, tokens: int) -> Request:
     body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0.0, "repetition_penalty": 1.0}
-    return Request(
-        prompt_id=prompt, category=None, repeat=0, turn=0, path=COMPLETIONS, body=body
-    )
+    return Request(prompt_id=prompt, category=None, repeat=0, turn=0, path=COMPLETIONS, body=body)
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
 """A server of streams that costs little: protocol level, answers prepared beforehand.
 
-    python -m benchmarks.server --port 8100 --first-ms 50 --step-ms 10
+    python -m benchmarks.server --port 8100 --first-ms 50 --spread-ms 100 --step-ms 10
 
 ``POST /v1/completions`` streams ``max_tokens`` chunks of one token, as vLLM words them, then usage
-and ``[DONE]``. The first chunk is due ``first-ms`` after the request, the others ``step-ms`` apart;
-with 0 they follow as fast as the loop turns. ``GET /timings`` tells, by prompt, when chunks were
-really written: ``[first, last]`` in ns after the request was read. ``GET /usage`` tells the
-process's CPU seconds.
+and ``[DONE]``. The first chunk is due ``first-ms`` after the request and up to ``spread-ms`` more,
+drawn from the prompt, so that streams do not march in step; the others follow ``step-ms`` apart,
+with 0 as fast as the loop turns. ``GET /timings`` tells, by prompt, when chunks were
+really written: ``[first, last]`` in ns after the request was read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import argparse
 import asyncio
 import json
 import time
+import zlib
 from typing import Any
 
 import uvloop
 
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
 TIMINGS: dict[str, list[int]] = {}
 
 
@@ -49,8 +53,8 @@ END = framed(b"[DONE]") + b"0\r\n\r\n"
 class Connection(asyncio.Protocol):
     """One connection: requests one after another."""
 
-    def __init__(self, first_s: float, step_s: float) -> None:
-        self.first_s, self.step_s = first_s, step_s
+    def __init__(self, first_s: float, spread_s: float, step_s: float) -> None:
+        self.first_s, self.spread_s, self.step_s = first_s, spread_s, step_s
         self.loop = asyncio.get_running_loop()
         self.buffer = b""
         self.gone = False
@@ -78,8 +82,6 @@ class Connection(asyncio.Protocol):
         if path == "/timings":
             self.whole(TIMINGS)
             TIMINGS.clear()
-        elif path == "/usage":
-            self.whole({"cpu_s": time.process_time()})
         elif body:
             self.begin(json.loads(body))
         else:
@@ -95,7 +97,8 @@ class Connection(asyncio.Protocol):
         self.prompt = str(request["prompt"])
         self.began_ns, self.began = time.perf_counter_ns(), self.loop.time()
         self.transport.write(HEAD)
-        self.later(self.first_s)
+        share = zlib.crc32(self.prompt.encode()) / 2**32
+        self.later(self.first_s + share * self.spread_s)
 
     def later(self, due: float) -> None:
         """The next chunk at ``due`` seconds after the request."""
@@ -123,9 +126,9 @@ class Connection(asyncio.Protocol):
         TIMINGS[self.prompt] = [self.first_ns, now]
 
 
-async def serve(port: int, first_s: float, step_s: float) -> None:
+async def serve(port: int, *delays: float) -> None:
     loop = asyncio.get_running_loop()
-    await loop.create_server(lambda: Connection(first_s, step_s), "127.0.0.1", port, backlog=1024)
+    await loop.create_server(lambda: Connection(*delays), "127.0.0.1", port, backlog=1024)
     print("listening", flush=True)
     await asyncio.Event().wait()
 
@@ -134,9 +137,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--first-ms", type=float, default=0.0)
+    parser.add_argument("--spread-ms", type=float, default=0.0)
     parser.add_argument("--step-ms", type=float, default=0.0)
     args = parser.parse_args()
-    uvloop.run(serve(args.port, args.first_ms / 1000, args.step_ms / 1000))
+    delays = (args.first_ms, args.spread_ms, args.step_ms)
+    uvloop.run(serve(args.port, *(delay / 1000 for delay in delays)))
 
 
 if __name__ == "__main__":

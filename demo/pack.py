@@ -56,6 +56,7 @@ def pack_all() -> tuple[Path, Path]:
     SHIPPED.mkdir(exist_ok=True)
     for source, place in ((draft_file(), DRAFT_PACKED), (head_file(), HEAD_PACKED)):
         save_file(packed(load_file(source)), place)
+        place.chmod(0o644)
         print(f"{place.name}: {place.stat().st_size / 1e6:.1f} MB")
     return DRAFT_PACKED, HEAD_PACKED
 

@@ -70,7 +70,13 @@ def _end(message: str, status: int) -> None:
 
 def _hydra_message(problem: Exception) -> str:
     """Hydra's words, shortened, with the name that was probably meant."""
-    text = str(problem)
+    text = str(problem).strip()
+    unreadable = getattr(problem, "override", None)
+    if unreadable:
+        return (
+            f"{unreadable}: cannot be read: {text.splitlines()[0]}; a comma sweeps, and a value "
+            f"with commas, quotes or braces must be quoted: \"key='a,b'\""
+        )
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
         path = unknown[1]
@@ -79,7 +85,7 @@ def _hydra_message(problem: Exception) -> str:
     if choice and (config_dir() / choice[1]).is_dir():
         known = sorted(path.stem for path in (config_dir() / choice[1]).glob("*.yaml"))
         return f"{choice[1]}={choice[2]}: no such choice{did_you_mean(choice[2], known)}"
-    return text.strip()
+    return text
 
 
 def _keys_beside(path: str) -> list[str]:

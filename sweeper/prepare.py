@@ -64,18 +64,17 @@ def prepare(composed: Sequence[Composed]) -> Prepared:
         )
     settings = _sweep_wide([c.settings for c in candidates])
     _refuse_mixed_external(candidates)
-    notes = _ask_vllm(candidates, settings)
+    unmeasurable = {
+        c.point.key: reason
+        for c in candidates
+        if not c.mistakes and (reason := skip_reason(c.point, _here(c.point)))
+    }
+    notes = _ask_vllm([c for c in candidates if c.point.key not in unmeasurable], settings)
     bad = [c for c in candidates if c.mistakes]
-    skips = {c.point.key: "\n".join(c.mistakes) for c in bad}
     if settings.on_invalid == "stop":
         refusals += [_refusal(c) for c in bad]
         candidates = [c for c in candidates if not c.mistakes]
-        skips = {}
-    skips |= {
-        c.point.key: reason
-        for c in candidates
-        if c.point.key not in skips and (reason := skip_reason(c.point, _here(c.point)))
-    }
+    skips = unmeasurable | {c.point.key: "\n".join(c.mistakes) for c in candidates if c.mistakes}
     plan = plan_of(
         [Job(number=c.number, overrides=c.overrides, point=c.point) for c in candidates],
         baseline=settings.baseline == "shared",

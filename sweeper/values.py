@@ -122,7 +122,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """How requests are sent; ``docs/metrics.md`` says what each shape can be asked.
+    """How requests are sent.
 
     ``sequential``: one at a time, not streamed. ``closed``: ``concurrency`` always under way.
     ``open``: a request at every arrival, ``rate`` a second, whatever is still under way;
@@ -429,8 +429,19 @@ class Sweep:
 
 
 EventKind = Literal[
+<<<<<<< HEAD
+    "server_starting",
+    "server_waiting",
+    "server_ready",
+    "server_stopped",
+    "point_started",
+    "request_done",
+    "point_ended",
+    "warning",
+=======
     "server_starting", "server_waiting", "server_ready", "server_stopped",
     "point_started", "request_done", "point_ended", "warning", "job",
+>>>>>>> slurm
 ]
 
 

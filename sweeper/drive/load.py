@@ -147,7 +147,8 @@ class _Driver:
         return (time.perf_counter_ns() - self.origin_ns) / 1e9
 
     async def until(self, seconds: float) -> None:
-        if (wait := seconds - self.elapsed) > 0:
+        """Not before: a timer of the event loop may go off half a millisecond early."""
+        while (wait := seconds - self.elapsed) > 0:
             await asyncio.sleep(wait)
 
 

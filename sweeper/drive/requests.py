@@ -95,11 +95,9 @@ WARMUP_TEXTS = (
 )
 """Sent before measuring; none of them is in a shipped dataset."""
 
-CANARY_TEXT = (
-    "Repeat this line three times, word for word: "
-    "red green blue red green blue red green blue red green blue red green blue red green blue"
-)
-"""Made to be drafted: any lookup finds the next words in the prompt."""
+CANARY_TEXT = "Repeat: a b c d e f g h i j a b c d e f g h i j a b c d e f g h i j a b c d e f g h"
+"""Made to be drafted: any lookup finds the next words in the prompt, and even a small model
+goes on with them."""
 
 
 def extra_prompts(like: Prompt, texts: Iterable[str], kind: str) -> tuple[Prompt, ...]:

@@ -63,12 +63,16 @@ class Counters:
             for field in fields(self)
             if field.name not in ("started", "accepted_at")
         }
-        if any(value is not None and value < 0 for name, value in parts.items()
-               if name not in ("running", "waiting")):
+        if any(
+            value is not None and value < 0
+            for name, value in parts.items()
+            if name not in ("running", "waiting")
+        ):
             return None
         longest = max(len(self.accepted_at), len(before.accepted_at))
-        positions = zip(_padded(self.accepted_at, longest), _padded(before.accepted_at, longest),
-                        strict=True)
+        positions = zip(
+            _padded(self.accepted_at, longest), _padded(before.accepted_at, longest), strict=True
+        )
         return Counters(
             started=self.started, accepted_at=tuple(now - then for now, then in positions), **parts
         )
@@ -117,8 +121,10 @@ def parse(text: str) -> Counters:
 
 def _relevant(lines: Iterable[str]) -> str:
     """Only the families we read: a full page takes ten times as long to parse."""
-    stems = {name.removesuffix("_total").removesuffix("_count").removesuffix("_sum")
-             for name in (*_NAMES.values(), _STARTED, _PER_POSITION)}
+    stems = {
+        name.removesuffix("_total").removesuffix("_count").removesuffix("_sum")
+        for name in (*_NAMES.values(), _STARTED, _PER_POSITION)
+    }
     kept = []
     for line in lines:
         name = line.split(" ", 3)[2] if line.startswith("# ") else line.split("{", 1)[0]

@@ -91,7 +91,11 @@ def unfinished(group: Group, folder: SweepFolder, sweep: str) -> Group:
 
 
 def _fail_rest(
-    points: Sequence[PlannedPoint], folder: SweepFolder, sweep: str, reason: str, server: str,
+    points: Sequence[PlannedPoint],
+    folder: SweepFolder,
+    sweep: str,
+    reason: str,
+    server: str,
     emit: Emit,
 ) -> list[PointResult]:
     """Write a failed result for every point that this server has not given one."""

@@ -22,8 +22,8 @@ from sweeper.drive.requests import (
 from sweeper.errors import RequestError, ServerError
 from sweeper.measure.checks import cross_check, point_warnings
 from sweeper.measure.counters import Counters, parse, with_counts
-from sweeper.measure.latency import load_warnings
 from sweeper.measure.provenance import provenance
+from sweeper.measure.throughput import load_warnings
 from sweeper.measure.windows import dead_windows
 from sweeper.plan.defects import cautions
 from sweeper.serve.session import Session
@@ -270,16 +270,29 @@ def _progress(one: _Measurement, record: RequestRecord, total: int) -> Event:
 
 
 def _ended(result: PointResult) -> Event:
-    return Event(kind="point_ended", point=result.number, seconds=result.wall_s,
-                 done=result.requests, text=result.reason or result.status)
+    return Event(
+        kind="point_ended",
+        point=result.number,
+        seconds=result.wall_s,
+        done=result.requests,
+        text=result.reason or result.status,
+    )
 
 
 def unmeasured(planned: PlannedPoint, sweep: str, reason: str, server: str) -> PointResult:
     """The result of a point whose server never served it."""
     return PointResult(
-        number=planned.number, key=planned.key, sweep=sweep, status="failed", reason=reason,
-        requests=0, failed=0, started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        wall_s=0.0, server_folder=server, counters={}, warnings=(), provenance={},
+        number=planned.number,
+        key=planned.key,
+        sweep=sweep,
+        status="failed",
+        reason=reason,
+        requests=0,
+        failed=0,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        wall_s=0.0,
+        server_folder=server,
+        counters={},
+        warnings=(),
+        provenance={},
     )
-
-

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import platform
 import re
@@ -80,7 +79,7 @@ def versions(session: Session, info: Json) -> dict[str, Json]:
         "vllm": session.version,
         "torch": info.get("system_env", {}).get("torch_version"),
         **server,
-        "arctic_inference": _installed("arctic-inference"),
+        "arctic_inference": session.here.arctic_inference if session.here else None,
     }
 
 
@@ -164,10 +163,3 @@ def _cpu_model() -> str:
         return platform.processor()
     found = re.search(r"^model name\s*:\s*(.+)$", text, flags=re.MULTILINE)
     return found[1] if found else platform.processor()
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

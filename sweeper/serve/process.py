@@ -91,9 +91,7 @@ class ServerProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
 
-def start(
-    argv: Sequence[str], env: Mapping[str, str], log: Path, grace_s: float
-) -> ServerProcess:
+def start(argv: Sequence[str], env: Mapping[str, str], log: Path, grace_s: float) -> ServerProcess:
     """Start ``argv`` under a guard, output appended to ``log``.
 
     :raises ServerError: when the command cannot be executed at all.

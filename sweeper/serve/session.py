@@ -107,8 +107,9 @@ def _started(
     with Endpoint(url, key, name) as endpoint:
         if is_listening(port):
             _refuse_squatter(endpoint, url)
-        preload = preload_libraries(Path(sys.prefix)) if not _has_gpu() else ()
         here = installed(spec.command)
+        prefix = Path(here.python).parent.parent if here else Path(sys.prefix)
+        preload = preload_libraries(prefix) if not _has_gpu() else ()
         metrics = here is None or here.per_request_metrics
         command = argv(spec, port=port, name=name, metrics=metrics)
         env = environment(spec, os.environ, api_key=key, preload=preload)
@@ -257,7 +258,11 @@ def _attached(spec: ServerSpec, folder: ServerFolder) -> Iterator[Session]:
             )
         store.write_json(
             folder.info,
-            {"attached": url, "model": endpoint.model, "version": session.version,
-             "server_info": info},
+            {
+                "attached": url,
+                "model": endpoint.model,
+                "version": session.version,
+                "server_info": info,
+            },
         )
         yield session

@@ -17,17 +17,22 @@ def refused(tmp_path: Path, *overrides: str) -> str:
     return done.out + done.err
 
 
-@pytest.mark.parametrize("override,sentence", [
-    ("gamma=0", "gamma: 0: between 1 and 16, or method=none"),
-    ("gamma=17", "gamma: 17: between 1 and 16; or allow_large_gamma=true"),
-    ("gama=4", "sweeper: gama: unknown key. Did you mean 'gamma'?"),
-    ("method=ngrm", "sweeper: method=ngrm: no such choice. Did you mean 'ngram'?"),
-    ("sampling.temprature=1",
-     "sweeper: sampling.temprature: unknown key. Did you mean 'temperature'?"),
-    ("dataset=jsonl", "dataset.file"),
-    ("method=eagle3", "set target.drafts.eagle3=PATH or method.speculative.model=PATH"),
-    ("target.model=/no/such/folder", "target.model: /no/such/folder is not there"),
-])
+@pytest.mark.parametrize(
+    "override,sentence",
+    [
+        ("gamma=0", "gamma: 0: between 1 and 16, or method=none"),
+        ("gamma=17", "gamma: 17: between 1 and 16; or allow_large_gamma=true"),
+        ("gama=4", "sweeper: gama: unknown key. Did you mean 'gamma'?"),
+        ("method=ngrm", "sweeper: method=ngrm: no such choice. Did you mean 'ngram'?"),
+        (
+            "sampling.temprature=1",
+            "sweeper: sampling.temprature: unknown key. Did you mean 'temperature'?",
+        ),
+        ("dataset=jsonl", "dataset.file"),
+        ("method=eagle3", "set target.drafts.eagle3=PATH or method.speculative.model=PATH"),
+        ("target.model=/no/such/folder", "target.model: /no/such/folder is not there"),
+    ],
+)
 def test_a_wrong_setting(tmp_path: Path, override: str, sentence: str) -> None:
     assert sentence in refused(tmp_path, override)
 
@@ -38,12 +43,15 @@ def test_all_wrong_points_are_listed_at_once(tmp_path: Path) -> None:
     assert "6 jobs, 2 points, 2 servers" in said
 
 
-@pytest.mark.parametrize("content,sentence", [
-    (b'\xef\xbb\xbf{"prompt": "a"}\n', "byte order mark"),
-    (b'{"prompt": "a", "id": "x"}\n{"prompt": "b", "id": "x"}\n', ':2: '),
-    (b'{"prompt": "a"\n', ":1: "),
-    (b'{"prompt": ""}\n', ":1: "),
-])
+@pytest.mark.parametrize(
+    "content,sentence",
+    [
+        (b'\xef\xbb\xbf{"prompt": "a"}\n', "byte order mark"),
+        (b'{"prompt": "a", "id": "x"}\n{"prompt": "b", "id": "x"}\n', ":2: "),
+        (b'{"prompt": "a"\n', ":1: "),
+        (b'{"prompt": ""}\n', ":1: "),
+    ],
+)
 def test_a_wrong_prompt_file(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_bytes(content)

@@ -49,8 +49,13 @@ def test_every_promised_file_is_there(tmp_path: Path) -> None:
     folder = only_sweep(tmp_path)
     for point in folder.path.glob("points/*"):
         names = {path.name for path in point.iterdir()}
-        assert names == {"config.yaml", "requests.jsonl", "counters.json", "result.json",
-                         "point.log"}
+        assert names == {
+            "config.yaml",
+            "requests.jsonl",
+            "counters.json",
+            "result.json",
+            "point.log",
+        }
     for server in folder.path.glob("servers/*"):
         assert {path.name for path in server.iterdir()} == {"server.log", "server.json"}
         facts = json.loads((server / "server.json").read_text())
@@ -74,8 +79,9 @@ def test_the_same_sweep_twice_gives_the_same_greedy_counts(tmp_path: Path) -> No
 
 def test_a_server_that_exits_fails_its_own_points_only(tmp_path: Path) -> None:
     faults = {"when_gamma": 4, "exit_at_start": {"code": 1, "message": "ValueError: no such thing"}}
-    done = run(command("method=ngram", "gamma=2,4", "dataset.limit=2", outputs=tmp_path),
-               faults=faults)
+    done = run(
+        command("method=ngram", "gamma=2,4", "dataset.limit=2", outputs=tmp_path), faults=faults
+    )
     assert done.status == 1
     _, results = read(only_sweep(tmp_path))
     assert [results[n].status for n in sorted(results)] == ["completed", "completed", "failed"]
@@ -87,8 +93,12 @@ def test_a_server_that_exits_fails_its_own_points_only(tmp_path: Path) -> None:
 def test_a_server_that_dies_keeps_what_was_measured(tmp_path: Path) -> None:
     # canary, two warm-ups and the completion that proves readiness come before the prompts
     faults = {"when_gamma": 4, "die_after_requests": 7}
-    done = run(command("method=ngram", "gamma=4", "dataset=code,chat", "dataset.limit=6",
-                       outputs=tmp_path), faults=faults)
+    done = run(
+        command(
+            "method=ngram", "gamma=4", "dataset=code,chat", "dataset.limit=6", outputs=tmp_path
+        ),
+        faults=faults,
+    )
     assert done.status == 1
     folder = only_sweep(tmp_path)
     sweep, results = read(folder)
@@ -101,8 +111,10 @@ def test_a_server_that_dies_keeps_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_a_difference_between_asked_and_resolved_fails_the_point(tmp_path: Path) -> None:
-    done = run(command("method=ngram", "gamma=4", "dataset.limit=2", outputs=tmp_path),
-               faults={"when_gamma": 4, "wrong_gamma": 3})
+    done = run(
+        command("method=ngram", "gamma=4", "dataset.limit=2", outputs=tmp_path),
+        faults={"when_gamma": 4, "wrong_gamma": 3},
+    )
     assert done.status == 1
     _, results = read(only_sweep(tmp_path))
     assert results[1].reason == (
@@ -111,24 +123,29 @@ def test_a_difference_between_asked_and_resolved_fails_the_point(tmp_path: Path)
 
 
 def test_a_server_that_never_gets_ready(tmp_path: Path) -> None:
-    done = run(command("method=none", "dataset.limit=1", "server.start_timeout_s=2.0",
-                       outputs=tmp_path), faults={"never_ready": True})
+    done = run(
+        command("method=none", "dataset.limit=1", "server.start_timeout_s=2.0", outputs=tmp_path),
+        faults={"never_ready": True},
+    )
     assert done.status == 1
     assert "the server was not ready after 2 s (server.start_timeout_s)" in done.out
     assert engines(tmp_path) == []
 
 
 def test_child_death_is_noticed_at_once(tmp_path: Path) -> None:
-    argv = command("method=none", "dataset.limit=1", "server.start_timeout_s=600.0",
-                   outputs=tmp_path)
+    argv = command(
+        "method=none", "dataset.limit=1", "server.start_timeout_s=600.0", outputs=tmp_path
+    )
     done = run(argv, faults={"exit_at_start": {"code": 3, "after_s": 0.5}}, timeout=60)
     assert done.status == 1
     assert "the server exited with status 3 before it was ready" in done.out
 
 
 def test_nothing_of_a_stubborn_server_is_left(tmp_path: Path) -> None:
-    done = run(command("method=none", "dataset.limit=1", "server.stop_timeout_s=1.0",
-                       outputs=tmp_path), faults={"ignore_sigterm": True, "spawn_child": True})
+    done = run(
+        command("method=none", "dataset.limit=1", "server.stop_timeout_s=1.0", outputs=tmp_path),
+        faults={"ignore_sigterm": True, "spawn_child": True},
+    )
     assert done.status == 0, done.out
     (info,) = only_sweep(tmp_path).path.glob("servers/*/server.json")
     end = json.loads(info.read_text())["end"]
@@ -142,8 +159,9 @@ def test_a_killed_sweep_leaves_files_and_no_server(tmp_path: Path, signum: int) 
     argv = command("method=ngram", "gamma=4", "dataset.limit=null", outputs=tmp_path)
     # a slow pretend model, so that the kill comes in the middle
     argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,'20']") for a in argv]
-    with subprocess.Popen(argv, env=environment({"spawn_child": True}), cwd=ROOT,
-                          stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        argv, env=environment({"spawn_child": True}), cwd=ROOT, stdout=subprocess.PIPE
+    ) as process:
         assert wait_until(lambda: _lines(tmp_path) >= 3, 60)
         children = [c.pid for c in psutil.Process(process.pid).children(recursive=True)]
         process.send_signal(signum)
@@ -160,8 +178,9 @@ def test_a_killed_sweep_leaves_files_and_no_server(tmp_path: Path, signum: int) 
 def test_ctrl_c_stops_servers_and_reports_what_is_there(tmp_path: Path) -> None:
     argv = command("method=ngram", "gamma=4", "dataset.limit=null", outputs=tmp_path)
     argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,'20']") for a in argv]
-    with subprocess.Popen(argv, env=environment(), cwd=ROOT, stdout=subprocess.PIPE,
-                          text=True) as process:
+    with subprocess.Popen(
+        argv, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert wait_until(lambda: _lines(tmp_path) >= 3, 60)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)
@@ -174,8 +193,10 @@ def test_ctrl_c_stops_servers_and_reports_what_is_there(tmp_path: Path) -> None:
 
 def test_two_sweeps_at_once_do_not_meet(tmp_path: Path) -> None:
     argv = command("method=ngram", "dataset.limit=2", outputs=tmp_path)
-    both = [subprocess.Popen(argv, env=environment(), cwd=ROOT, stdout=subprocess.PIPE)
-            for _ in range(2)]
+    both = [
+        subprocess.Popen(argv, env=environment(), cwd=ROOT, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
     for process in both:
         process.communicate(timeout=120)
     assert [process.returncode for process in both] == [0, 0]
@@ -183,8 +204,9 @@ def test_two_sweeps_at_once_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_one_point_without_multirun(tmp_path: Path) -> None:
-    done = run(command("method=ngram", "gamma=4", "dataset.limit=2", outputs=tmp_path,
-                       multirun=False))
+    done = run(
+        command("method=ngram", "gamma=4", "dataset.limit=2", outputs=tmp_path, multirun=False)
+    )
     assert done.status == 0, done.out + done.err
     assert "1 jobs, 2 points, 2 servers" in done.out
     sweep, results = read(only_sweep(tmp_path))
@@ -194,12 +216,25 @@ def test_one_point_without_multirun(tmp_path: Path) -> None:
 
 def test_attach_to_a_running_server(tmp_path: Path) -> None:
     port = free_port()
-    engine = [*command(outputs=tmp_path)[:1], str(ROOT / "tests/fakes/engine.py"), "--model", "m",
-              "--served-model-name", "mine", "--port", str(port)]
+    engine = [
+        *command(outputs=tmp_path)[:1],
+        str(ROOT / "tests/fakes/engine.py"),
+        "--model",
+        "m",
+        "--served-model-name",
+        "mine",
+        "--port",
+        str(port),
+    ]
     with subprocess.Popen(engine, env=environment(), stdout=subprocess.DEVNULL) as server:
         try:
-            argv = command("server=external", f"server.base_url=http://127.0.0.1:{port}",
-                           "method=none", "dataset.limit=2", outputs=tmp_path)
+            argv = command(
+                "server=external",
+                f"server.base_url=http://127.0.0.1:{port}",
+                "method=none",
+                "dataset.limit=2",
+                outputs=tmp_path,
+            )
             argv = [a for a in argv if not a.startswith("server.command")]
             assert wait_until(lambda: run(argv).status == 0, 15)
             assert server.poll() is None  # it is not ours to stop
@@ -215,8 +250,9 @@ def test_a_squatter_on_the_port_is_named(tmp_path: Path) -> None:
     squatter = [*command(outputs=tmp_path)[:1], str(ROOT / "tests/fakes/squatter.py"), str(port)]
     with subprocess.Popen(squatter, stdout=subprocess.DEVNULL) as process:
         try:
-            argv = command("method=none", "dataset.limit=1", f"server.port={port}",
-                           outputs=tmp_path)
+            argv = command(
+                "method=none", "dataset.limit=1", f"server.port={port}", outputs=tmp_path
+            )
             assert wait_until(lambda: "answered by something else" in run(argv).out, 15)
         finally:
             process.kill()
@@ -234,5 +270,31 @@ def _alive(pid: int) -> bool:
         return False
 
 
+def test_the_second_point_finds_a_cold_cache(tmp_path: Path) -> None:
+    """The same prompts under another ``max_tokens``: the same server, none of it cached."""
+    argv = command(
+        "method=none",
+        "sampling.max_tokens=8,9",
+        "dataset.limit=3",
+        "load.warmup_requests=0",
+        "+server.args.enable_prompt_tokens_details=true",
+        outputs=tmp_path,
+    )
+    assert run(argv).status == 0
+    sweep, results = read(only_sweep(tmp_path))
+    assert len(sweep.plan.groups) == 1 and len(results) == 2
+    for result in results.values():
+        assert result.counters["change"]["cached_tokens"] == 0
+        assert result.provenance["caches"].startswith("cold: prefix cache reset")
 
 
+def test_too_many_failed_requests_make_a_point_invalid(tmp_path: Path) -> None:
+    argv = command("method=none", "dataset.limit=10", "load.warmup_requests=0", outputs=tmp_path)
+    done = run(argv, faults={"http_503_share": 0.3})
+    if "canary request failed" in done.out:  # the share is a fixed pattern: it may hit the canary
+        pytest.fail("the pattern of 503s hits the canary")
+    assert done.status == 1
+    _, results = read(only_sweep(tmp_path))
+    assert results[0].status == "invalid"
+    assert "requests failed (max_error_rate=0); first: HTTP 503" in results[0].reason
+    assert run([*argv, "max_error_rate=0.5"], faults={"http_503_share": 0.3}).status == 0

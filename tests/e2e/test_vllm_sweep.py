@@ -28,8 +28,9 @@ def sweep(outputs: Path, *overrides: str) -> SweepFolder:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> SweepFolder:
-    return sweep(tmp_path_factory.mktemp("vllm"), "method=ngram,suffix", "gamma=2",
-                 "dataset=code,chat")
+    return sweep(
+        tmp_path_factory.mktemp("vllm"), "method=ngram,suffix", "gamma=2", "dataset=code,chat"
+    )
 
 
 def test_every_point_completed_without_a_warning(measured: SweepFolder) -> None:
@@ -60,8 +61,9 @@ def test_requests_agree_with_the_servers_counters(measured: SweepFolder) -> None
 
 def test_editing_tasks_are_drafted_and_accepted(measured: SweepFolder) -> None:
     sweep_, _ = read(measured)
-    (code,) = [p for p in sweep_.plan.points
-               if (p.point.method, p.point.dataset.name) == ("ngram", "code")]
+    (code,) = [
+        p for p in sweep_.plan.points if (p.point.method, p.point.dataset.name) == ("ngram", "code")
+    ]
     found = acceptance(measured.point(code).records(), gamma=2, baseline=False, seed=0)
     assert found.acceptance_rate.value is not None and found.acceptance_rate.value > 0
     assert found.draft_coverage.value is not None and 0 < found.draft_coverage.value < 1
@@ -91,15 +93,15 @@ def test_nothing_is_left_running() -> None:
     assert [n for n in names if "VLLM::" in n and "sweeper" in n] == []
 
 
-def test_greedy_acceptance_is_the_same_a_second_time(
-    measured: SweepFolder, tmp_path: Path
-) -> None:
+def test_greedy_acceptance_is_the_same_a_second_time(measured: SweepFolder, tmp_path: Path) -> None:
     again = sweep(tmp_path, "method=ngram", "gamma=2", "dataset=code")
     counts = [
-        [(r.prompt_id, r.completion_tokens, r.spec, r.token_ids)
-         for p in store.read_sweep(folder).plan.points
-         if (p.point.label, p.point.dataset.name) == ("ngram γ=2", "code")
-         for r in folder.point(p).records()]
+        [
+            (r.prompt_id, r.completion_tokens, r.spec, r.token_ids)
+            for p in store.read_sweep(folder).plan.points
+            if (p.point.label, p.point.dataset.name) == ("ngram γ=2", "code")
+            for r in folder.point(p).records()
+        ]
         for folder in (measured, again)
     ]
     assert counts[0] == counts[1] and len(counts[0]) == 3

@@ -55,8 +55,12 @@ def test_method_yaml_takes_gamma() -> None:
 
 def test_all_mistakes_at_once_with_paths() -> None:
     assert mistakes(
-        "+gama=3", "+sampling.temprature=2", "repeats=1.5", "gamma='4'",
-        "target.revision=7e12345", "sampling.temperature=nan",
+        "+gama=3",
+        "+sampling.temprature=2",
+        "repeats=1.5",
+        "gamma='4'",
+        "target.revision=7e12345",
+        "sampling.temperature=nan",
     ) == [
         "target.revision: Infinity: input should be a valid string; quote it, for example "
         "'target.revision=\"7e12345\"'",
@@ -67,26 +71,35 @@ def test_all_mistakes_at_once_with_paths() -> None:
     ]
 
 
-@pytest.mark.parametrize("group,key", [
-    ("target", "modle"), ("method", "speculativ"), ("dataset", "limt"), ("sampling", "top_pp"),
-    ("load", "concurency"), ("server", "arg"), ("tracker", "uri"),
-])
+@pytest.mark.parametrize(
+    "group,key",
+    [
+        ("target", "modle"),
+        ("method", "speculativ"),
+        ("dataset", "limt"),
+        ("sampling", "top_pp"),
+        ("load", "concurency"),
+        ("server", "arg"),
+        ("tracker", "uri"),
+    ],
+)
 def test_an_unknown_key_in_every_group(group: str, key: str) -> None:
     (sentence,) = mistakes(f"+{group}.{key}=1")
     assert sentence.startswith(f"{group}.{key}: unknown key")
 
 
-@pytest.mark.parametrize("overrides,sentence", [
-    (["sampling.temperature=nan"],
-     "sampling.temperature: nan: a finite number, at least 0"),
-    (["sampling.max_tokens=0"], "sampling.max_tokens: 0: at least 1"),
-    (["dataset.limit=0"], "dataset.limit: at least 1, or null"),
-    (["max_error_rate=2"], "max_error_rate: 2.0: between 0 and 1"),
-    (["repeats=0"], "repeats: 0: at least 1"),
-    (["server=external"],
-     "server.base_url: Missing mandatory value: base_url"),
-    (["gamma=1_000.5"], "gamma: 1000.5: input should be a valid integer; a whole number"),
-])
+@pytest.mark.parametrize(
+    "overrides,sentence",
+    [
+        (["sampling.temperature=nan"], "sampling.temperature: nan: a finite number, at least 0"),
+        (["sampling.max_tokens=0"], "sampling.max_tokens: 0: at least 1"),
+        (["dataset.limit=0"], "dataset.limit: at least 1, or null"),
+        (["max_error_rate=2"], "max_error_rate: 2.0: between 0 and 1"),
+        (["repeats=0"], "repeats: 0: at least 1"),
+        (["server=external"], "server.base_url: Missing mandatory value: base_url"),
+        (["gamma=1_000.5"], "gamma: 1000.5: input should be a valid integer; a whole number"),
+    ],
+)
 def test_values_out_of_range(overrides: list[str], sentence: str) -> None:
     assert mistakes(*overrides) == [sentence]
 

@@ -169,3 +169,9 @@ def test_what_an_old_vllm_does_not_have() -> None:
         "use a newer one"
     )
     assert refusal(point("suffix", 4), old) == "vLLM 0.11.0 has no suffix drafting; use a newer one"
+
+
+def test_the_page_for_readers_has_them_all() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "compatibility.md").read_text()
+    rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")]
+    assert [defect.id for defect in DEFECTS if defect.id not in rows] == []

@@ -176,7 +176,7 @@ def test_an_unknown_key_is_answered_with_the_one_meant() -> None:
 
 def test_an_unknown_method_is_answered_with_the_one_meant() -> None:
     assert mistakes(method="eagle-3", model="/d", num_speculative_tokens=4) == (
-        'method.speculative.method: "eagle-3": no method of vLLM. Did you mean \'eagle3\'?',
+        "method.speculative.method: \"eagle-3\": no method of vLLM. Did you mean 'eagle3'?",
     )
 
 
@@ -234,9 +234,7 @@ def test_suffix_without_a_gamma_drafts_to_the_depth_of_its_tree_and_says_so() ->
         "suffix_decoding_max_spec_factor": 1.0,
         "suffix_decoding_min_token_prob": 0.1,
     }
-    assert found.warnings == (
-        "γ was left out; vLLM takes 12 from suffix_decoding_max_tree_depth",
-    )
+    assert found.warnings == ("γ was left out; vLLM takes 12 from suffix_decoding_max_tree_depth",)
 
 
 def test_gamma_left_out_comes_from_the_checkpoint_where_it_says() -> None:
@@ -330,9 +328,7 @@ def test_a_gamma_of_its_own_in_the_mapping_is_what_counts_and_is_said() -> None:
 
 def test_large_gammas_want_permission() -> None:
     changes: dict[str, Any] = {"speculative": {GAMMA: 17}, "gamma": 17}
-    assert refusal("ngram", **changes) == [
-        "gamma: 17: between 1 and 16; or allow_large_gamma=true"
-    ]
+    assert refusal("ngram", **changes) == ["gamma: 17: between 1 and 16; or allow_large_gamma=true"]
     assert point("ngram", **changes, allow_large_gamma=True).gamma == 17
 
 
@@ -515,9 +511,9 @@ def test_a_schedule_is_passed_as_it_was_written() -> None:
 
 def test_schedules_that_do_the_same_are_one_point() -> None:
     other = [[17, 30, 0], [1, 2, 4], [5, 5, 2]]
-    assert point("ngram", method__schedule=SCHEDULES).key == point(
-        "ngram", method__schedule=other
-    ).key
+    assert (
+        point("ngram", method__schedule=SCHEDULES).key == point("ngram", method__schedule=other).key
+    )
     assert point("ngram", method__schedule=SCHEDULES).key != point("ngram").key
 
 

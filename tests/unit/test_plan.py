@@ -43,8 +43,10 @@ def point(*overrides: str, changes: dict[str, Any] | None = None) -> Point:
 
 
 def planned(*sweep: Sequence[str], baseline: bool = True) -> Plan:
-    jobs = [Job(number=n, overrides=tuple(combination), point=point(*combination))
-            for n, combination in enumerate(itertools.product(*sweep))]
+    jobs = [
+        Job(number=n, overrides=tuple(combination), point=point(*combination))
+        for n, combination in enumerate(itertools.product(*sweep))
+    ]
     return plan(jobs, baseline=baseline)
 
 
@@ -67,8 +69,9 @@ def test_the_baseline_needed_is_added_once_and_measured_first() -> None:
     assert [p.point.label for p in added] == ["none", "none"]
     assert found.groups[0].points == tuple(added)
     names = {p.number: p.point.dataset.name for p in added}
-    assert all(names[p.baseline] == p.point.dataset.name for p in found.points if p.baseline
-               is not None)
+    assert all(
+        names[p.baseline] == p.point.dataset.name for p in found.points if p.baseline is not None
+    )
 
 
 def test_no_baseline_when_it_is_off() -> None:
@@ -81,9 +84,15 @@ def test_method_none_over_gammas_is_one_point() -> None:
     assert [(p.point.label, p.jobs) for p in found.points] == [("none", (0, 1, 2))]
 
 
-@pytest.mark.parametrize("override", [
-    "sampling.max_tokens=7", "repeats=2", "sampling=t07_p09", "load.warmup_requests=1",
-])
+@pytest.mark.parametrize(
+    "override",
+    [
+        "sampling.max_tokens=7",
+        "repeats=2",
+        "sampling=t07_p09",
+        "load.warmup_requests=1",
+    ],
+)
 def test_other_conditions_have_their_own_baseline_on_the_same_server(override: str) -> None:
     found = planned(["method=ngram"], ["gamma=2"], ["seed=0", override])
     assert (len(found.points), len(found.groups)) == (4, 2)
@@ -100,14 +109,31 @@ def test_identity_is_content_not_names() -> None:
 
 
 def test_arguments_reach_the_command_line_whatever_their_type() -> None:
-    found, wrong = tokens({
-        "max_model_len": 2048, "enforce-eager": True, "enable_prefix_caching": False,
-        "seed": None, "allowed_origins": ["a", "b"], "hf_overrides": {"x": [1]}, "dtype": "float32",
-    }, "server.args")
+    found, wrong = tokens(
+        {
+            "max_model_len": 2048,
+            "enforce-eager": True,
+            "enable_prefix_caching": False,
+            "seed": None,
+            "allowed_origins": ["a", "b"],
+            "hf_overrides": {"x": [1]},
+            "dtype": "float32",
+        },
+        "server.args",
+    )
     assert wrong == []
     assert found == (
-        "--allowed-origins", "a", "b", "--dtype", "float32", "--no-enable-prefix-caching",
-        "--enforce-eager", "--hf-overrides", '{"x": [1]}', "--max-model-len", "2048",
+        "--allowed-origins",
+        "a",
+        "b",
+        "--dtype",
+        "float32",
+        "--no-enable-prefix-caching",
+        "--enforce-eager",
+        "--hf-overrides",
+        '{"x": [1]}',
+        "--max-model-len",
+        "2048",
     )
 
 
@@ -124,7 +150,9 @@ def test_two_spellings_of_one_flag() -> None:
     _, wrong = tokens({"max-model-len": 1, "max_model_len": 2}, "server.args")
     assert wrong == ["server.args.max_model_len: given twice in two spellings; keep one"]
     assert merged({"max-model-len": 1, "a": 2}, {"max_model_len": 3}) == {
-        "a": 2, "max_model_len": 3}
+        "a": 2,
+        "max_model_len": 3,
+    }
 
 
 def test_secrets_are_not_written_down() -> None:
@@ -135,9 +163,14 @@ def test_secrets_are_not_written_down() -> None:
 def test_command_line_of_a_server() -> None:
     spec = point("method=ngram", "gamma=3", "+server.args.max_num_seqs=8").server
     found = argv(spec, port=1234, name="n")
-    assert found[found.index("--speculative-config") + 1] == json.dumps({
-        "method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4,
-        "prompt_lookup_min": 2})
+    assert found[found.index("--speculative-config") + 1] == json.dumps(
+        {
+            "method": "ngram",
+            "num_speculative_tokens": 3,
+            "prompt_lookup_max": 4,
+            "prompt_lookup_min": 2,
+        }
+    )
     assert found[found.index("--max-num-seqs") + 1] == "8"
     assert found[found.index("--host") + 1] == "127.0.0.1"
     assert "$PORT" in shown(spec) and "$NAME" in shown(spec)
@@ -149,3 +182,8 @@ def test_the_key_is_in_the_environment_and_not_on_the_command_line() -> None:
     env = environment(spec, {"HOME": "/h"}, api_key="s3cret", preload=())
     assert env["VLLM_API_KEY"] == "s3cret" and env["HOME"] == "/h"
     assert "s3cret" not in " ".join(argv(spec, port=1, name="n")) and "LD_PRELOAD" not in env
+
+
+def test_the_suffix_tree_is_off_by_default() -> None:
+    asked = point("method=suffix", "gamma=4").server.speculative
+    assert asked is not None and asked["suffix_decoding_max_cached_requests"] == 0

@@ -255,9 +255,7 @@ def test_a9_eagle_with_an_eagle3_head_is_refused(tmp_path: Path) -> None:
 
 def test_a9_auxiliary_layers_off_by_one_are_suspected(tmp_path: Path) -> None:
     target = checkpoint(tmp_path / "target", LLAMA)
-    head = checkpoint(
-        tmp_path / "head", EAGLE3 | {"eagle_aux_hidden_state_layer_ids": [1, 14, 26]}
-    )
+    head = checkpoint(tmp_path / "head", EAGLE3 | {"eagle_aux_hidden_state_layer_ids": [1, 14, 26]})
     asked = point("eagle3", speculative={"model": head}, target__model=target)
     (warning,) = check_checkpoints(asked, 10).warnings
     assert "one less each than vLLM's own choice [2, 15, 27]" in warning

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sweeper.measure.windows import by_length, dead_windows, over_time
 from sweeper.values import RequestRecord, SpecCounts
@@ -19,7 +20,7 @@ def drafts(accepted: tuple[int, ...], *, detailed: bool = True) -> SpecCounts:
     )
 
 
-def at(second: int, spec: SpecCounts | None, prompt_tokens: int = 5, **more: str) -> RequestRecord:
+def at(second: int, spec: SpecCounts | None, prompt_tokens: int = 5, **more: Any) -> RequestRecord:
     """A request from ``second`` to the next."""
     made = record(f"p{second}", spec=spec, tokens=10, **more)
     return replace(

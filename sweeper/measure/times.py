@@ -1,0 +1,42 @@
+"""Times of one request.
+
+For a streamed answer of n tokens (n from ``usage``, never from chunks):
+
+- TTFT: sending to the first byte of the first event with tokens.
+- E2E: sending to the first byte of the last event with tokens; not streamed, to the last byte.
+- TPOT: (E2E - TTFT) / (n - 1); answers of one token have none and are counted.
+- chunk gap: between two events with tokens. One event may bring several tokens, so a gap is not
+  a time per token, and gaps must not be compared between methods.
+"""
+
+from __future__ import annotations
+
+from sweeper.values import RequestRecord
+
+
+def ttft_ms(record: RequestRecord) -> float | None:
+    """``None`` where the answer was not streamed."""
+    return record.chunk_ns[0] / 1e6 if record.chunk_ns else None
+
+
+def e2e_ms(record: RequestRecord) -> float:
+    total = sum(record.chunk_ns) if record.chunk_ns else record.done_ns - record.sent_ns
+    return total / 1e6
+
+
+def tpot_ms(record: RequestRecord) -> float | None:
+    """``None`` for answers of one token and for those that were not streamed."""
+    tokens = record.completion_tokens or 0
+    if not record.chunk_ns or tokens < 2:
+        return None
+    return sum(record.chunk_ns[1:]) / 1e6 / (tokens - 1)
+
+
+def chunk_gaps_ms(record: RequestRecord) -> list[float]:
+    """Empty where the answer was not streamed."""
+    return [gap / 1e6 for gap in (record.chunk_ns or ())[1:]]
+
+
+def late_ms(record: RequestRecord) -> float | None:
+    """How much later than planned it was sent; ``None`` where the load plans no times."""
+    return None if record.due_ns is None else (record.sent_ns - record.due_ns) / 1e6

@@ -1,0 +1,106 @@
+"""The accounting identity, the cross-check with the server's counters, and warnings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sweeper.measure.checks import cross_check, identity_violation, point_warnings
+from sweeper.measure.counters import Counters, parse
+from sweeper.values import RequestRecord, SpecCounts
+from tests.unit.sweeps import point
+from tests.unit.test_requests import GREEDY
+
+METRICS = """\
+# HELP vllm:spec_decode_num_drafts_total d
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 8.0
+vllm:spec_decode_num_drafts_total{engine="1",model_name="m"} 2.0
+# HELP vllm:spec_decode_num_accepted_tokens_per_pos_total d
+# TYPE vllm:spec_decode_num_accepted_tokens_per_pos_total counter
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 5.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="1"} 3.0
+# HELP process_start_time_seconds s
+# TYPE process_start_time_seconds gauge
+process_start_time_seconds 100.0
+"""
+
+
+def record(tokens: int, steps: int | None, spec: SpecCounts | None = None) -> RequestRecord:
+    return RequestRecord(
+        prompt_id="a",
+        category=None,
+        repeat=0,
+        turn=0,
+        sent_ns=0,
+        first_ns=None,
+        done_ns=1,
+        prompt_tokens=3,
+        cached_tokens=None,
+        completion_tokens=tokens,
+        finish_reason="stop",
+        spec=spec,
+        decode_steps=steps,
+        text="",
+        token_ids=None,
+        prompt_digest=None,
+        error="",
+    )
+
+
+def counts(s: int, d: int, a: int) -> SpecCounts:
+    return SpecCounts(verify_steps=s, drafted=d, accepted=a)
+
+
+# completion 63 = 1 + 11 + 27 + 24 - 0, measured on vLLM 0.32
+@pytest.mark.parametrize(
+    "tokens,steps,spec,holds",
+    [
+        (63, 35, counts(11, 44, 27), True),
+        (12, 7, counts(2, 8, 4), True),  # T = 0
+        (9, 7, counts(2, 8, 4), True),  # T = 3, cut at max_tokens
+        (13, 7, counts(2, 8, 4), False),  # one token from nowhere
+        (7, 7, counts(2, 8, 4), False),  # T = 5 > γ
+        (10, 9, None, True),  # a baseline: one token a step
+        (10, 8, None, False),
+    ],
+)
+def test_the_identity(tokens: int, steps: int, spec: SpecCounts | None, holds: bool) -> None:
+    gamma = 4 if spec else 0
+    assert (identity_violation(record(tokens, steps, spec), gamma) is None) is holds
+
+
+def test_engines_are_summed_and_twins_are_not_counted() -> None:
+    found = parse(METRICS)
+    assert (found.verify_steps, found.accepted_at, found.started) == (10.0, (5.0, 3.0), 100.0)
+    assert found.drafted is None
+
+
+def test_a_restart_leaves_no_difference() -> None:
+    before = parse(METRICS)
+    assert before.since(before) is not None
+    assert replace(before, started=101.0).since(before) is None
+    assert replace(before, verify_steps=1.0).since(before) is None
+
+
+def test_a_disagreement_is_named() -> None:
+    base = parse(METRICS)
+    change: Counters = replace(
+        base,
+        completion_tokens=64.0,
+        prompt_tokens=3.0,
+        verify_steps=11.0,
+        drafted=44.0,
+        accepted=27.0,
+    )
+    found = cross_check([record(63, 35, counts(11, 44, 27))], change)
+    assert found["agree"] is False and found["differing"] == ["completion_tokens"]
+    assert cross_check([], None) == {"agree": None, "reason": "no server counters"}
+
+
+def test_ignore_eos_is_said() -> None:
+    asked = point("none", 0, sampling=replace(GREEDY, ignore_eos=True))
+    assert point_warnings(asked, [], {}) == [
+        "ignore_eos: text after its natural end drafts unlike real answers"
+    ]

@@ -1,0 +1,76 @@
+"""Request bodies: the same bytes in every arm, every field said."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from sweeper.drive.datasets import read_prompts, shipped
+from sweeper.drive.requests import (
+    CANARY_TEXT,
+    CHAT,
+    COMPLETIONS,
+    WARMUP_TEXTS,
+    body_of,
+    extra_prompts,
+    requests_of,
+)
+from sweeper.values import Message, Prompt, Sampling
+
+GREEDY = Sampling(
+    name="greedy",
+    temperature=0.0,
+    top_p=1.0,
+    top_k=0,
+    min_p=0.0,
+    presence_penalty=0.0,
+    frequency_penalty=0.0,
+    repetition_penalty=1.0,
+    seed=7,
+    max_tokens=5,
+)
+CHATTED = Prompt(id="c", messages=(Message(role="user", content="hi"),))
+PLAIN = Prompt(id="p", text="once upon")
+
+
+def test_every_sampling_field_is_sent() -> None:
+    body = body_of(CHATTED, GREEDY)
+    wanted = {field.name for field in fields(Sampling)} - {"name"}
+    assert wanted <= set(body)
+    assert body["temperature"] == 0.0 and body["n"] == 1 and body["return_token_ids"] is True
+
+
+def test_chat_and_plain_prompts_go_to_their_endpoints() -> None:
+    chat, plain = requests_of([CHATTED, PLAIN], GREEDY)
+    assert (chat.path, chat.body["messages"]) == (CHAT, [{"role": "user", "content": "hi"}])
+    assert (plain.path, plain.body["prompt"]) == (COMPLETIONS, "once upon")
+
+
+def test_order_and_bodies_do_not_depend_on_anything_but_prompts_and_sampling() -> None:
+    assert list(requests_of([CHATTED, PLAIN], GREEDY)) == list(
+        requests_of([CHATTED, PLAIN], GREEDY)
+    )
+
+
+def test_seeds_are_equal_across_arms_and_differ_between_repeats_and_prompts() -> None:
+    seeds = [r.body["seed"] for r in requests_of([CHATTED, PLAIN], GREEDY, repeats=2)]
+    assert len(set(seeds)) == 4
+    assert seeds == [r.body["seed"] for r in requests_of([CHATTED, PLAIN], GREEDY, repeats=2)]
+    other = body_of(CHATTED, replace(GREEDY, seed=8))
+    assert other["seed"] != body_of(CHATTED, GREEDY)["seed"]
+
+
+def test_warm_up_and_canary_are_disjoint_from_shipped_prompts() -> None:
+    texts = {
+        message.content
+        for name in ("code", "chat")
+        for prompt in read_prompts(shipped(name))
+        for message in prompt.messages or ()
+    }
+    assert texts.isdisjoint({*WARMUP_TEXTS, CANARY_TEXT})
+
+
+def test_extra_prompts_have_the_shape_of_the_measured_ones() -> None:
+    (chat,) = extra_prompts(CHATTED, ["x"], "canary")
+    (plain,) = extra_prompts(PLAIN, ["x"], "canary")
+    assert chat.messages == (Message(role="user", content="x"),) and chat.text is None
+    assert plain.text == "x" and plain.messages is None
