@@ -61,8 +61,9 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
                         prompts = _prompts(planned.point.dataset)
                     except DatasetError as problem:
                         refused = (planned,)
-                        results += _fail_rest(refused, folder, sweep, str(problem),
-                                              server.path.name, emit)
+                        results += _fail_rest(
+                            refused, folder, sweep, str(problem), server.path.name, emit
+                        )
                         continue
                     results.append(measure(session, planned, prompts, home, sweep, emit))
     except ServerError as problem:

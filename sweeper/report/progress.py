@@ -174,13 +174,10 @@ class Watch:
         grid.add_row(Text("now", style="dim"), Text(self._status, overflow="ellipsis"))
         return grid
 
-
     def _view_jobs(self) -> Table:
         table = job_table(self._jobs.values())
         elapsed = clock(time.monotonic() - self.began)
-        table.caption = (
-            f"{self._ended}/{len(self.points)} points, {elapsed} elapsed{self._left()}"
-        )
+        table.caption = f"{self._ended}/{len(self.points)} points, {elapsed} elapsed{self._left()}"
         table.caption_justify = "left"
         return table
 

@@ -92,9 +92,7 @@ def statuses(folder: SweepFolder) -> list[str]:
 
 def measuring(folder: SweepFolder, gamma: int, requests: int = 2, point: int = 0) -> Beat:
     """Wait until the server with this γ measures its ``point``-th point; what it says then."""
-    (group,) = [
-        g for g in store.read_sweep(folder).plan.groups if g.points[0].point.gamma == gamma
-    ]
+    (group,) = [g for g in store.read_sweep(folder).plan.groups if g.points[0].point.gamma == gamma]
     number = group.points[point].number
     seen: list[Beat] = []
 
