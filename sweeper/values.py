@@ -429,7 +429,6 @@ class Sweep:
 
 
 EventKind = Literal[
-<<<<<<< HEAD
     "server_starting",
     "server_waiting",
     "server_ready",
@@ -438,10 +437,7 @@ EventKind = Literal[
     "request_done",
     "point_ended",
     "warning",
-=======
-    "server_starting", "server_waiting", "server_ready", "server_stopped",
-    "point_started", "request_done", "point_ended", "warning", "job",
->>>>>>> slurm
+    "job",
 ]
 
 
