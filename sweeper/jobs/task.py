@@ -59,7 +59,7 @@ def run_task(task: Task) -> None:
 
     Nothing is returned: results are files, and the process that submitted us may be gone.
     """
-    if os.environ.get("SLURM_PROCID", "0") != "0":
+    if os.environ.get("SLURM_PROCID", "0") != "0" and "SWEEPER_JOB" not in os.environ:
         return  # a second task of the same job would start a second server
     job = job_id()
     if job not in [one.job for one in attempts(task.home)]:
@@ -177,7 +177,8 @@ def _elsewhere(task: Task, results: list[PointResult]) -> None:
     node = os.environ.get("SLURMD_NODENAME", "")
     if not fault or not node or len(failed) < len(results):
         return
-    if any(one.excluded for one in attempts(task.home)):
+    tried = attempts(task.home)
+    if tried and tried[-1].excluded:
         _reword(task, failed, f"a second node, {node}, has a fault too: {fault}")
         return
     try:

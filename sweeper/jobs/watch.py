@@ -135,6 +135,7 @@ class _Watching:
             return True
         now, job = time.monotonic(), one.attempt.job if one.attempt else ""
         one.queued = states.get(job) if states is not None else one.queued
+        self._tell(one)
         if states is None or one.queued:
             one.gone_since = None
             if not self._silent_too_long(one, now):
@@ -210,7 +211,7 @@ class _Watching:
             node=beat.node if beat else one.queued.node if one.queued else "",
             text=state.lower(),
             point=beat.point if beat else None,
-            doing=_doing(beat, one),
+            doing="" if state == "ended" else _doing(beat, one),
             done=len(one.ended),
             total=len(one.group.points),
         )

@@ -67,11 +67,13 @@ class PublishesSoon:
     watch: Watch
     folder: SweepFolder
     last: float = 0.0
+    new: bool = False
 
     def __call__(self, event: Event) -> None:
         self.watch(event)
-        jobs = self.watch.jobs_seen
-        if event.kind == "point_ended" and jobs and time.monotonic() - self.last > SOON_S:
+        self.new = self.new or (event.kind == "point_ended" and self.watch.jobs_seen)
+        if self.new and time.monotonic() - self.last > SOON_S:
+            self.new = False
             with contextlib.suppress(PublishError):  # the report at the end tries again and says so
                 sweep = store.read_sweep(self.folder)
                 uri, experiment = tracking_uri(self.folder, sweep), sweep.settings["experiment"]
