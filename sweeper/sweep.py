@@ -61,7 +61,8 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
     :raises UserError: for a mistake that concerns the whole sweep; nothing was started.
     """
     console = console_here()
-    prepared = prepare(composed)
+    with console.status(f"checking {len(composed)} jobs: settings, checkpoints, vLLM's own word"):
+        prepared = prepare(composed)
     plan, settings = prepared.plan, prepared.settings
     planning = settings is None or settings.mode == "plan"
     print_plan(console, plan, prepared.notes, commands=planning)

@@ -116,7 +116,7 @@ class Watch:
             f"{self._name(event.point)}: {event.done}/{event.total} requests{rate}{share}"
         )
         if time.monotonic() - self._last_line > _LINE_EVERY_S and not self._live:
-            self._say(self._status + self._left())
+            self._say(self._status, left=True)
 
     def _end_point(self, event: Event) -> None:
         self._ended += 1
@@ -129,19 +129,20 @@ class Watch:
         if self._jobs and good:
             detail = f"{event.done} requests in {clock(event.seconds)}"
         self._say(
-            f"point {self._ended}/{len(self.points)} {self._name(event.point)}: {detail}"
-            + self._left(),
+            f"point {self._ended}/{len(self.points)} {self._name(event.point)}: {detail}",
             "" if good else "red",
+            left=True,
         )
 
     def _name(self, number: int | None) -> str:
         point = next(p.point for p in self.points if p.number == number)
         return f"{point.label} {point.dataset.name} {point.sampling.name}"
 
-    def _say(self, text: str, style: str = "") -> None:
+    def _say(self, text: str, style: str = "", *, left: bool = False) -> None:
         self._status = text
         self._last_line = time.monotonic()
-        self.console.print(Text(f"{time.strftime('%H:%M:%S')} {text}", style=style), soft_wrap=True)
+        line = f"{time.strftime('%H:%M:%S')} {text}{self._left() if left else ''}"
+        self.console.print(Text(line, style=style), soft_wrap=True)
 
     @property
     def _total(self) -> int:
