@@ -42,9 +42,10 @@ def run(
     line: Sequence[str],
     faults: Mapping[str, object] | None = None,
     shims: Path | None = None,
+    timeout_s: float = 300.0,
 ) -> Done:
     done = subprocess.run(
-        line, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False,
+        line, capture_output=True, text=True, timeout=timeout_s, cwd=ROOT, check=False,
         env=variables(cluster, faults, shims),
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)

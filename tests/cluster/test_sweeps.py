@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from sweeper import store
+from sweeper.store import SweepFolder
+from sweeper.values import PointResult
 from tests.cluster.cluster import Cluster, wait_until
 from tests.cluster.sweeps import (
     PATIENT_S,
@@ -32,7 +34,7 @@ from tests.e2e.running import ENGINE
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
 SWEEP = ("gamma=2,4", "dataset=code,chat", "dataset.limit=3")
-SLOW = ("gamma=2,4", "dataset=code,chat", "dataset.limit=8", SLOW_ENGINE)
+SLOW = ("gamma=4", "dataset=code,chat", "dataset.limit=8", SLOW_ENGINE)
 """Long enough for something to happen in the middle."""
 
 
@@ -51,9 +53,9 @@ def resume_completes(cluster: Cluster, outputs: Path, line: list[str]) -> None:
     done = run(cluster, [*line, f"resume={folder_of(outputs).path}"])
     assert done.status == 0, done.out + done.err
     after = started_at(outputs)
-    assert len(after) == 6
+    assert len(after) == 4
     assert before.items() <= after.items()
-    assert f"resume: {len(before)} of 6 points are kept" in done.out
+    assert f"resume: {len(before)} of 4 points are kept" in done.out
     nothing_is_left(cluster)
 
 
@@ -80,8 +82,8 @@ def test_a_killed_group_is_lost_and_the_others_are_not(cluster: Cluster, tmp_pat
     done = end(process)
     assert done.status == 1, done.out
     folder = folder_of(tmp_path)
-    assert statuses(folder) == ["completed"] * 5 + ["lost"]
-    reason = results(folder)[5].reason
+    assert statuses(folder) == ["completed"] * 3 + ["lost"]
+    reason = results(folder)[3].reason
     assert "ended (FAILED" in reason and "while this point was measured" in reason
     assert "completed" in done.out and "lost" in done.out
     nothing_is_left(cluster)
@@ -91,13 +93,11 @@ def test_a_killed_group_is_lost_and_the_others_are_not(cluster: Cluster, tmp_pat
 def test_one_cancelled_task_is_preempted(cluster: Cluster, tmp_path: Path) -> None:
     line = argv(tmp_path, *SLOW)
     process = start(cluster, line)
-    cluster.run("scancel", measuring(folder_of(tmp_path), 2).job)
+    cluster.run("scancel", measuring(folder_of(tmp_path), 4).job)
     done = end(process)
     assert done.status == 1, done.out
     found = results(folder_of(tmp_path))
-    assert [found[n].status for n in range(6)] == [
-        "completed", "completed", "preempted", "preempted", "completed", "completed",
-    ]  # fmt: skip
+    assert [found[n].status for n in range(4)] == ["completed"] * 2 + ["preempted"] * 2
     assert found[2].reason == "SIGTERM: cancelled, preempted or timed out"
     assert found[2].requests >= 2
     resume_completes(cluster, tmp_path, line)
@@ -115,7 +115,7 @@ def test_a_job_that_is_put_back_goes_on(cluster: Cluster, tmp_path: Path, how: s
         cluster.run("scontrol", "requeue", beat.job)
     else:
         cluster.set_node(beat.node, "DOWN")
-    first = results(folder)[4]
+    first = results(folder)[2]
     wait_until(lambda: f"{beat.job} PENDING" in cluster.jobs(), "the job in the queue", PATIENT_S)
     cluster.try_run("scontrol", "update", f"JobId={beat.job}", "StartTime=now")
     done = end(process)
@@ -123,11 +123,11 @@ def test_a_job_that_is_put_back_goes_on(cluster: Cluster, tmp_path: Path, how: s
         cluster.set_node(beat.node, "RESUME")
     assert done.status == 0, done.out
     again = results(folder)
-    assert [again[n].status for n in range(6)] == ["completed"] * 6
-    assert again[4] == first  # not measured twice
-    assert again[5].provenance["job"]["restarts"] == "1"
-    assert len(folder.point(store.read_sweep(folder).plan.points[5]).records()) == 8
-    assert starts(folder) >= 4
+    assert [again[n].status for n in range(4)] == ["completed"] * 4
+    assert again[2] == first  # not measured twice
+    assert again[3].provenance["job"]["restarts"] == "1"
+    assert len(folder.point(store.read_sweep(folder).plan.points[3]).records()) == 8
+    assert starts(folder) >= 3
     nothing_is_left(cluster)
 
 
@@ -183,7 +183,7 @@ def test_a_killed_submitter_is_collected(cluster: Cluster, tmp_path: Path) -> No
     process.communicate()
     done = collect(cluster, folder)
     assert done.status == 0, done.out + done.err
-    assert statuses(folder) == ["completed"] * 6
+    assert statuses(folder) == ["completed"] * 4
     tables = [folder.points_csv.read_bytes(), (folder.report / "report.md").read_bytes()]
     again = collect(cluster, folder)
     assert again.status == 0
@@ -203,8 +203,8 @@ def test_ctrl_c_cancels_what_runs_and_what_waits(cluster: Cluster, tmp_path: Pat
     assert f"cancelled jobs {job.split('_')[0]}; waiting for their end" in done.out
     assert cluster.jobs() == ""
     found = results(folder)
-    assert [found[n].status for n in range(6)] == ["completed"] + ["preempted"] * 5
-    assert "never began to measure" in found[5].reason
+    assert [found[n].status for n in range(4)] == ["completed"] + ["preempted"] * 3
+    assert "never began to measure" in found[3].reason
     resume_completes(cluster, tmp_path, line)
 
 
@@ -240,7 +240,7 @@ def test_an_edited_copy_of_the_program_is_refused(cluster: Cluster, tmp_path: Pa
         assert result.reason.startswith(f"the program in {folder.code} is not the one that was sub")
 
 
-def _collected(cluster: Cluster, folder: store.SweepFolder) -> list[store.PointResult]:
+def _collected(cluster: Cluster, folder: SweepFolder) -> list[PointResult]:
     done = collect(cluster, folder)
     assert done.status == 1, done.out + done.err
     nothing_is_left(cluster)
