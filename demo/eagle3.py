@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from demo.cache import cache_dir
+from demo.generation import KEPT_LAYERS
 from demo.lessons import Batch, Teacher, all_lessons, frequent_tokens, learn
 from demo.llama import (
     EMBEDDING,
@@ -38,7 +39,6 @@ from demo.llama import (
     target_weights,
 )
 from demo.target import build_target
-from demo.teacher import KEPT_LAYERS
 
 FEATURES = KEPT_LAYERS[:3]  # vLLM's default for 30 layers: 2, n / 2, n - 3
 AHEAD = 4

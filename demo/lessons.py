@@ -13,8 +13,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn.functional import linear
 
+from demo.generation import END
 from demo.llama import EMBEDDING, NORM, Weights, rms_norm
-from demo.teacher import END, teacher_dir
+from demo.teacher import teacher_dir
 
 SEED = 20252
 FREQUENT = 8192  # tokens over which losses are taken; the rest hardly occur in the answers

@@ -31,6 +31,20 @@ def engine_differences(baseline: PointResult, candidate: PointResult) -> tuple[s
     return (*moved, *_between(baseline, candidate, "engine"))
 
 
+def start_remarks(result: PointResult, baseline: PointResult | None) -> tuple[str, ...]:
+    """What the server said at its start that changes speed, without what the baseline's said too;
+    one sentence, so that a table keeps its shape."""
+    said = _start_warnings(result)
+    if baseline is not None:
+        said = [text for text in said if text not in _start_warnings(baseline)]
+    return (f"at the server's start: {'; '.join(said)}",) if said else ()
+
+
+def _start_warnings(result: PointResult) -> list[str]:
+    found = result.provenance.get("start_warnings") if isinstance(result.provenance, dict) else None
+    return [str(text) for text in found] if isinstance(found, list) else []
+
+
 def unrecorded(result: PointResult) -> tuple[str, ...]:
     """The sections without which equal conditions are an assumption."""
     return tuple(s for s in ("host", "versions") if not _section(result, s))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptance
 from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, undefined
-from sweeper.judge.comparable import engine_differences, incomparable, unrecorded
+from sweeper.judge.comparable import engine_differences, incomparable, start_remarks, unrecorded
 from sweeper.judge.speedup import (
     Pair,
     identical_share,
@@ -108,7 +108,12 @@ def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int) -> Comparison:
         speedup_request_time=against.request_time,
         identical_share=against.identical,
         synthetic=_is_synthetic(point),
-        notes=(*arm.notes, *_acceptance_notes(point, drafts), *against.notes),
+        notes=(
+            *arm.notes,
+            *_acceptance_notes(point, drafts),
+            *against.notes,
+            *(start_remarks(arm.result, base.result if base else None) if arm.result else ()),
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,9 @@ def test_f5_values_are_not_retyped(tmp_path: Path) -> None:
     status, said = plan(tmp_path, "method=none", "target.revision=7e12345")
     assert status == 2
     assert "target.revision: Infinity: input should be a valid string; quote it" in said
+
+
+def test_f6_where_it_runs_is_said(tmp_path: Path) -> None:
+    done = run(command("method=none", "dataset.limit=1", outputs=tmp_path))
+    assert done.status == 0
+    assert f"running on {socket.gethostname()}" in done.out

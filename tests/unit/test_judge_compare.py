@@ -118,6 +118,17 @@ def test_another_scheduler_is_said_and_compared(tmp_path: Path) -> None:
     assert found.notes == ("engine.scheduler is sync here and async for the baseline",)
 
 
+def test_what_only_this_server_said_at_its_start_is_shown(tmp_path: Path) -> None:
+    both, only_here = "tcmalloc is not preloaded", "async scheduling is off with ngram"
+    base = Made(
+        point=BASE.point,
+        records=BASE.records,
+        provenance=PROVENANCE | {"start_warnings": [both]},
+    )
+    found = second(tmp_path, base, provenance=PROVENANCE | {"start_warnings": [only_here, both]})
+    assert found.notes == (f"at the server's start: {only_here}",)
+
+
 def test_nothing_recorded_is_an_assumption_and_said(tmp_path: Path) -> None:
     base = Made(point=BASE.point, records=BASE.records, provenance={})
     found = second(tmp_path, base, provenance={})
