@@ -17,8 +17,10 @@ from sweeper.serve.installed import Installed, installed, missing_vllm, refusal,
 from sweeper.serve.preflight import preflight
 from sweeper.values import Dataset, Job, Json, Plan, Point, Refusal
 
-_SWEEP_WIDE = ("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "output_dir",
-              "detach", "resume", "resume_changed")  # fmt: skip
+_SWEEP_WIDE = (
+    *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "output_dir"),
+    *("detach", "resume", "resume_changed"),
+)
 """Settings that hold for a whole sweep and therefore cannot be swept."""
 
 

@@ -7,7 +7,7 @@ import json
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -126,6 +126,7 @@ def _sweep(name: str, plan: Plan, settings: Settings) -> Sweep:
         settings={
             "baseline": settings.baseline,
             "seed": settings.seed,
+            "slo": asdict(settings.slo),
             "tracker": settings.tracker.name,
             "tracking_uri": settings.tracker.tracking_uri,
             "experiment": settings.tracker.experiment,

@@ -152,6 +152,17 @@ class Load:
     ramp_to: float | None = None
 
     @property
+    def label(self) -> str:
+        """``sequential``, ``closed ×8``, ``open 2.5/s``, ``ramp rate 1–8``."""
+        if self.name == "closed":
+            return f"closed ×{self.concurrency}"
+        if self.name == "open":
+            return f"open {self.rate:g}/s"
+        if self.name == "ramp":
+            return f"ramp {self.ramp_of} {self.ramp_from:g}–{self.ramp_to:g}"
+        return self.name
+
+    @property
     def overlapping(self) -> bool:
         """Whether requests may be under way together."""
         return self.name != "sequential"

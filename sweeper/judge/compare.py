@@ -18,8 +18,8 @@ from sweeper.judge.speedup import (
     request_time_ratio,
 )
 from sweeper.judge.timing import Timing, timing, unmeasured_timing
-from sweeper.store import SweepFolder, read_sweep
-from sweeper.values import PlannedPoint, Point, PointResult, Sweep
+from sweeper.store import SweepFolder, from_json, read_sweep
+from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
 
 MISCONFIGURED_BELOW = 1.05
 """Mean acceptance length under which a trained draft is taken for a wrong one."""
@@ -44,6 +44,8 @@ class Comparison:
     acceptance: Acceptance
     request_time_s: Figure
     output_tokens_per_s: Figure
+    latencies: Mapping[str, Figure]
+    goodput: Figure
     speedup: Figure
     speedup_request_time: Figure
     identical_share: Figure
@@ -76,12 +78,12 @@ class _Against:
 def compare(folder: SweepFolder) -> tuple[Comparison, ...]:
     """All points in order of their numbers, measured or not."""
     sweep = read_sweep(folder)
-    seed = _seed(sweep)
+    seed, slo = _seed(sweep), _slo(sweep)
     points = sweep.plan.points
     needed = {p.baseline for p in points}
     bases = {p.number: read_arm(folder, p) for p in points if p.number in needed}
     return tuple(
-        _comparison(bases.get(p.number) or read_arm(folder, p), bases, seed) for p in points
+        _comparison(bases.get(p.number) or read_arm(folder, p), bases, seed, slo) for p in points
     )
 
 
@@ -90,8 +92,13 @@ def _seed(sweep: Sweep) -> int:
     return seed if isinstance(seed, int) and seed >= 0 else 0
 
 
-def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int) -> Comparison:
-    point, drafts, times = arm.planned.point, *_figures(arm, seed)
+def _slo(sweep: Sweep) -> Slo:
+    limits = sweep.settings.get("slo") if isinstance(sweep.settings, dict) else None
+    return from_json(Slo, limits) if isinstance(limits, dict) else Slo()
+
+
+def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int, slo: Slo) -> Comparison:
+    point, drafts, times = arm.planned.point, *_figures(arm, seed, slo)
     base = None if arm.planned.baseline is None else bases.get(arm.planned.baseline)
     against = _against(arm, base, seed)
     return Comparison(
@@ -104,6 +111,8 @@ def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int) -> Comparison:
         acceptance=drafts,
         request_time_s=times.request_time_s,
         output_tokens_per_s=times.output_tokens_per_s,
+        latencies=times.latencies,
+        goodput=times.goodput,
         speedup=against.speedup,
         speedup_request_time=against.request_time,
         identical_share=against.identical,
@@ -117,13 +126,13 @@ def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int) -> Comparison:
     )
 
 
-def _figures(arm: Arm, seed: int) -> tuple[Acceptance, Timing]:
+def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
     if not arm.usable:
         reason = arm.why
         return unmeasured_acceptance(reason), unmeasured_timing(reason)
     point = arm.planned.point
     drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
-    return drafts, timing(arm.records, seed=seed)
+    return drafts, timing(arm.records, point.load, slo=slo, seed=seed)
 
 
 def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.compare import Comparison
+from sweeper.judge.timing import LATENCIES
 
 TEXT, INTEGER, NUMBER, FLAG = "string", "Int64", "Float64", "boolean"
-_LATENCIES = tuple(f"{name}_ms_p{p}" for name in ("ttft", "tpot") for p in (50, 95, 99))
-LATER = (*_LATENCIES, "goodput", "quality", "verdict")
+LATER = ("quality", "verdict")
 """Columns that exist and are empty: nothing measures them yet."""
 _INTERVALS = (
     "acceptance_rate",
@@ -41,7 +41,7 @@ def columns(longest: int) -> dict[str, str]:
         **dict.fromkeys(_INTERVALS[:4], NUMBER),
         **{f"survival_{i}": NUMBER for i in each},
         **dict.fromkeys(("request_time_s", "output_tokens_per_s"), NUMBER),
-        **dict.fromkeys((*_LATENCIES, "goodput", "success_rate", "identical_share"), NUMBER),
+        **dict.fromkeys((*LATENCIES, "goodput", "success_rate", "identical_share"), NUMBER),
         "quality": NUMBER,
         "verdict": TEXT,
         "target": TEXT,
@@ -73,7 +73,9 @@ def figures(one: Comparison) -> dict[str, Figure]:
         "request_time_s": one.request_time_s,
         "output_tokens_per_s": one.output_tokens_per_s,
         "identical_share": one.identical_share,
+        "goodput": one.goodput,
         "success_rate": _success_rate(one),
+        **one.latencies,
     }
     later = {name: undefined("this version does not measure it") for name in LATER}
     return single | later | _by_position(one)

@@ -37,7 +37,7 @@ def heading(group: Group) -> str:
         (
             point.dataset.name,
             f"{sampling} {point.sampling.max_tokens} tokens)",
-            point.load.name,
+            point.load.label,
             point.target,
         )
     )

@@ -74,7 +74,7 @@ def _points(plan: Plan) -> Table:
                 point.dataset.name,
                 str(point.dataset.prompts),
                 point.sampling.name,
-                point.load.name,
+                point.load.label,
                 str(number),
                 note or added,
             )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,20 @@ def test_what_only_this_server_said_at_its_start_is_shown(tmp_path: Path) -> Non
     )
     found = second(tmp_path, base, provenance=PROVENANCE | {"start_warnings": [only_here, both]})
     assert found.notes == (f"at the server's start: {only_here}",)
+
+
+def test_streamed_answers_have_latencies_and_goodput(tmp_path: Path) -> None:
+    """20 ms to the first of 11 tokens, then 10 gaps of 5 ms: TPOT 5 ms, 70 ms in all."""
+    streamed = tuple(
+        replace(r, chunk_ns=(20_000_000, *[5_000_000] * 10)) for r in requests(1.0, drafting=True)
+    )
+    load = replace(NGRAM.load, name="closed", concurrency=2, stream=True)
+    base = Made(point=replace(BASE.point, load=load), records=BASE.records)
+    found = second(tmp_path, base, point=replace(NGRAM, load=load), records=streamed)
+    assert found.latencies["ttft_ms_p50"].value == pytest.approx(20.0)
+    assert found.latencies["tpot_ms_p99"].value == pytest.approx(5.0)
+    assert found.goodput.reason == "no slo was set"
+    assert second(tmp_path / "b").latencies["tpot_ms_p99"].reason == "the answers were not streamed"
 
 
 def test_nothing_recorded_is_an_assumption_and_said(tmp_path: Path) -> None:
