@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sweeper.config import config_dir
@@ -140,6 +140,8 @@ def test_every_key_given_is_in_the_argv() -> None:
     }
 
 
+# Time is the machine's and says nothing here.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(sorted(KEYS)), st.integers() | st.text() | st.booleans()))
 def test_no_mapping_is_understood_in_part(mapping: dict[str, Any]) -> None:
     found = resolve(mapping)
