@@ -42,7 +42,8 @@ def test_an_array_with_a_gpu_each(cluster: Cluster) -> None:
 def test_a_node_can_be_taken_away_under_a_job(cluster: Cluster) -> None:
     job = submit(cluster, "-w", "n1", "--no-requeue", wrap="sleep 100")
     wait_until(lambda: f"{job} RUNNING" in cluster.jobs(), "a running job")
-    assert len(cluster.processes()) > 0
+    # Running is what slurmctld says; the node starts the process a moment later.
+    wait_until(lambda: len(cluster.processes()) > 0, "the job's processes")
     cluster.set_node("n1", "DOWN")
     wait_until(lambda: state_of(cluster, job) == "NODE_FAIL", "NODE_FAIL in accounting")
     cluster.set_node("n1", "RESUME")
@@ -72,7 +73,7 @@ def test_a_second_cluster_beside_the_first_leaves_no_process(
         assert second.try_run("sacct").returncode == 1
         submit(second, "--array=0-3%1", "--gres=gpu:2", wrap="setsid sleep 300 & sleep 300")
         wait_until(lambda: len(second.processes()) >= 3, "the job's processes")
-        assert cluster.jobs() == ""
+        assert cluster.jobs() == "", "jobs of the second cluster are not the first one's"
         left = {*processes.daemons(cluster_folder), *second.processes()}
     assert processes.daemons(cluster_folder) == {}
     assert processes.jobs(cluster_folder) == {}
