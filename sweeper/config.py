@@ -23,7 +23,10 @@ from sweeper.values import Json, Load, Sampling, Slo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetConfig:
-    """The model that is served; ``drafts`` maps a method to its draft checkpoint for this model."""
+    """The model that is served; ``drafts`` maps a method to its draft checkpoint for this model.
+
+    ``max_tokens`` is what ``sampling.max_tokens`` is unless it is set itself.
+    """
 
     name: str
     model: str
@@ -31,6 +34,7 @@ class TargetConfig:
     args: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     drafts: dict[str, str | None] = field(default_factory=dict)
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
