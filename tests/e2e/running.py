@@ -48,6 +48,7 @@ def command(*overrides: str, outputs: Path, multirun: bool = True) -> list[str]:
         "sweeper",
         *(["-m"] if multirun else []),
         "target=own",
+        "target.max_tokens=96",
         f"target.model={model}",
         f"output_dir={outputs}/out",
         f"server.command=[{sys.executable},{ENGINE}]",
