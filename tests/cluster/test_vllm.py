@@ -11,7 +11,8 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.sweeps import FAST, folder_of, nothing_is_left, results, run, starts
 
-pytestmark = [pytest.mark.slurm, pytest.mark.vllm, pytest.mark.timeout(1200)]
+# By hand: one real start as a job takes minutes on a small machine, so it is not part of CI.
+pytestmark = [pytest.mark.slurm, pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(1200)]
 
 SMALL = ("dataset.limit=2", "sampling.max_tokens=16", "load.warmup_requests=1")
 
