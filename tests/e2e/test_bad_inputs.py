@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import command, run
+from tests.e2e.running import command, only_sweep, read, run
 
 
 def refused(tmp_path: Path, *overrides: str) -> str:
@@ -81,3 +81,16 @@ def test_a_plan_starts_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.out.rstrip().splitlines()[-1] == "4 jobs, 3 points, 3 servers"
     assert not list(tmp_path.glob("out/*"))
     assert f"{sys.executable} " in done.out
+
+
+def test_on_invalid_skip_runs_the_rest_and_shows_the_skipped(tmp_path: Path) -> None:
+    options = ("method=ngram", "gamma=2,0", "dataset.limit=1", "on_invalid=skip")
+    done = run(command(*options, outputs=tmp_path))
+    assert done.status == 1, done.out + done.err
+    _, results = read(only_sweep(tmp_path))
+    assert sorted(result.status for result in results.values()) == [
+        "completed",
+        "completed",
+        "skipped",
+    ]
+    assert "gamma: 0: between 1 and 16, or method=none" in done.out
