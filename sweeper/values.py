@@ -137,7 +137,7 @@ class Load:
 
     name: Literal["sequential", "closed", "open", "ramp"]
     concurrency: int = 1
-    warmup_requests: int = 2
+    warmup_requests: int = 1
     request_timeout_s: float = 600.0
     stream: bool = False
     requests: int | None = None

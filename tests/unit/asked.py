@@ -61,7 +61,8 @@ def _composed(method: str) -> str:
     register_resolvers()
     drafts = "target.drafts={draft_model:/d,eagle:/d,eagle3:/d,medusa:/d,dflash:/d}"
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        cfg = compose("config", ["target=own", "target.model=/t", drafts, f"method={method}"])
+        own = ["target=own", "target.model=/t", "target.max_tokens=96", drafts]
+        cfg = compose("config", [*own, f"method={method}"])
     return json.dumps(plain(cfg))
 
 

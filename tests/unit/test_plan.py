@@ -90,7 +90,7 @@ def test_method_none_over_gammas_is_one_point() -> None:
         "sampling.max_tokens=7",
         "repeats=2",
         "sampling=t07_p09",
-        "load.warmup_requests=1",
+        "load.warmup_requests=2",
     ],
 )
 def test_other_conditions_have_their_own_baseline_on_the_same_server(override: str) -> None:
