@@ -21,9 +21,6 @@ from sweeper.judge.timing import Timing, timing, unmeasured_timing
 from sweeper.store import SweepFolder, from_json, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
 
-MISCONFIGURED_BELOW = 1.05
-"""Mean acceptance length under which a trained draft is taken for a wrong one."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -186,9 +183,6 @@ def _acceptance_notes(point: Point, found: Acceptance) -> Iterator[str]:
         yield f"{found.violations} of {found.checked} requests: tokens and steps do not add up"
     if found.without_metrics and found.state != "no per-request metrics":
         yield f"{found.without_metrics} requests without speculation metrics are not in A/D"
-    length = found.mean_acceptance_length.value
-    if point.trained_draft and length is not None and length < MISCONFIGURED_BELOW:
-        yield f"1+A/S {length:.2f} of a trained draft: wrong method, draft or layers?"
 
 
 def _success_rate(result: PointResult | None) -> float | None:

@@ -9,6 +9,8 @@ from sweeper.values import Json, Point, RequestRecord
 
 MISCONFIGURED_BELOW = 1.05
 """Tokens per step with trained draft weights below which the weights are hardly the right ones."""
+ENOUGH_STEPS = 50
+"""Verify steps from which that can be said: fewer accept too little by chance."""
 
 
 def cross_check(records: Sequence[RequestRecord], change: Counters | None) -> dict[str, Json]:
@@ -78,19 +80,25 @@ def point_warnings(
             f"acceptance is from differences of the server's counters for {counted} of "
             f"{len(good)} requests: the server reported none with them"
         )
-    if point.trained_draft:
-        warnings += _trained(good)
     if point.sampling.ignore_eos:
         warnings.append("ignore_eos: text after its natural end drafts unlike real answers")
     return warnings
 
 
-def _trained(good: Sequence[RequestRecord]) -> list[str]:
-    steps = sum(r.spec.verify_steps for r in good if r.spec)
-    accepted = sum(r.spec.accepted for r in good if r.spec)
-    if steps and 1 + accepted / steps < MISCONFIGURED_BELOW:
-        return [
-            f"misconfigured? a trained draft accepted {accepted} tokens in {steps} steps "
-            f"(1+A/S {1 + accepted / steps:.2f}); check that it belongs to this target"
-        ]
-    return []
+def misconfigured(point: Point, records: Sequence[RequestRecord]) -> str:
+    """Why a trained draft's point is no result: it hardly accepts anything. Empty when it does.
+
+    A head of another target, the wrong layers or a tokenizer that differs still run, and what they
+    measure is the cost of a mistake, not of the method.
+    """
+    specs = [r.spec for r in records if r.spec and not r.error]
+    steps, accepted = sum(s.verify_steps for s in specs), sum(s.accepted for s in specs)
+    if not point.trained_draft or steps < ENOUGH_STEPS:
+        return ""
+    length = 1 + accepted / steps
+    if length >= MISCONFIGURED_BELOW:
+        return ""
+    return (
+        f"misconfigured? a trained draft accepted {accepted} tokens in {steps} steps (1+A/S "
+        f"{length:.2f}, below {MISCONFIGURED_BELOW}); check that it was trained for this target"
+    )

@@ -20,7 +20,7 @@ from sweeper.drive.requests import (
     requests_of,
 )
 from sweeper.errors import RequestError, ServerError
-from sweeper.measure.checks import cross_check, point_warnings
+from sweeper.measure.checks import cross_check, misconfigured, point_warnings
 from sweeper.measure.counters import Counters, parse, with_counts
 from sweeper.measure.provenance import provenance
 from sweeper.measure.throughput import load_warnings
@@ -241,7 +241,7 @@ def _close_counters(one: _Measurement, before: Counters | None) -> None:
 
 
 def _judged(one: _Measurement) -> PointResult:
-    """Completed, or invalid when too many requests failed."""
+    """Completed, or invalid: too many requests failed, or the draft is not the target's."""
     point = one.planned.point
     one.warnings += point_warnings(point, one.records, one.counters)
     failed = [record for record in one.records if record.error]
@@ -252,6 +252,8 @@ def _judged(one: _Measurement) -> PointResult:
             f"{len(failed)} of {len(one.records)} requests failed "
             f"(max_error_rate={point.max_error_rate:g}); first: {failed[0].error}",
         )
+    if reason := misconfigured(point, one.records):
+        return one.result("invalid", reason)
     return one.result("completed", "")
 
 

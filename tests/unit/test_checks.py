@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.measure.checks import cross_check, identity_violation, point_warnings
+from sweeper.measure.checks import cross_check, identity_violation, misconfigured, point_warnings
 from sweeper.measure.counters import Counters, parse
 from sweeper.values import RequestRecord, SpecCounts
 from tests.unit.sweeps import point
@@ -104,3 +104,28 @@ def test_ignore_eos_is_said() -> None:
     assert point_warnings(asked, [], {}) == [
         "ignore_eos: text after its natural end drafts unlike real answers"
     ]
+
+
+@pytest.mark.parametrize(
+    "method,steps,accepted,reason",
+    [
+        (
+            "eagle3",
+            100,
+            4,
+            "misconfigured? a trained draft accepted 4 tokens in 100 steps (1+A/S 1.04, below "
+            "1.05); check that it was trained for this target",
+        ),
+        ("eagle3", 100, 5, ""),  # 1.05: a poor draft is a result
+        ("eagle3", 48, 0, ""),  # too few steps to say
+        ("ngram", 100, 0, ""),  # a lookup has nothing to be trained for
+    ],
+)
+def test_a_trained_draft_that_accepts_nothing_is_no_result(
+    method: str, steps: int, accepted: int, reason: str
+) -> None:
+    asked = point(method, 4, trained_draft=method == "eagle3")
+    spec = counts(steps // 2, steps * 2, 0)
+    last = replace(spec, accepted=accepted)
+    records = [record(60, steps, spec), record(60, steps, last)]
+    assert misconfigured(asked, records) == reason

@@ -240,15 +240,6 @@ def test_answers_recorded_twice_count_once(tmp_path: Path) -> None:
     assert found.notes == (expected,)
 
 
-def test_a_trained_draft_that_accepts_nothing_is_suspected(tmp_path: Path) -> None:
-    nothing = tuple(record(f"p{n}", spec=counts((10, 0, 0, 0, 0))) for n in range(6))
-    eagle = point("eagle3", 4, trained_draft=True)
-    found = second(tmp_path, point=eagle, records=nothing)
-    assert found.acceptance.acceptance_rate.value == 0.0
-    expected = "1+A/S 1.00 of a trained draft: wrong method, draft or layers?"
-    assert found.notes == (expected,)
-
-
 def test_tokens_that_do_not_add_up_are_said(tmp_path: Path) -> None:
     odd = tuple(record(f"p{n}", tokens=50, spec=counts((1, 0, 0, 0, 2))) for n in range(6))
     expected = "6 of 6 requests: tokens and steps do not add up"
