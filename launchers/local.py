@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launchers.devices import asked, login_node, visible
-from launchers.requests import gpus
 from sweeper import store
 from sweeper.errors import ServerError, UserError
 from sweeper.jobs.attempt import Attempt, add_attempt
@@ -21,6 +20,7 @@ from sweeper.jobs.snapshot import copy_code
 from sweeper.jobs.task import Task
 from sweeper.jobs.watch import Patience, watch
 from sweeper.measure.group import GroupRun
+from sweeper.plan.parallel import gpus
 from sweeper.serve.process import ServerProcess, start
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Group

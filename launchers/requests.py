@@ -10,8 +10,6 @@ from typing import Any
 from sweeper.errors import UserError
 from sweeper.values import Group, PlannedPoint
 
-PARALLEL_FLAGS = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
-_SHORT = {"-tp": PARALLEL_FLAGS[0], "-pp": PARALLEL_FLAGS[1], "-dp": PARALLEL_FLAGS[2]}
 _GPU_PARAMETERS = ("gres", "gpus_per_node", "gpus_per_task", "num_gpus")
 _GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 SHORTEST_MIN = 10
@@ -24,17 +22,6 @@ class Chunk:
     groups: tuple[Group, ...]
     parallelism: int
     after: int | None = None
-
-
-def gpus(group: Group) -> int:
-    """GPUs one server of this group needs: tensor × pipeline × data parallel size."""
-    sizes = dict.fromkeys(PARALLEL_FLAGS, 1)
-    args = group.server.args
-    for token, value in zip(args, (*args, "")[1:], strict=True):
-        name = _SHORT.get(token, token.removeprefix("--"))
-        if name in sizes and value.isdigit():
-            sizes[name] = int(value)
-    return math.prod(sizes.values())
 
 
 def asks_for_gpus(parameters: Mapping[str, Any]) -> bool:

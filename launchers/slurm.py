@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launchers.requests import Chunk, asks_for_gpus, chunks, gpus, limit_minutes, minutes
+from launchers.requests import Chunk, asks_for_gpus, chunks, limit_minutes, minutes
 from sweeper import store
 from sweeper.errors import ServerError, UserError
 from sweeper.jobs import queue
@@ -22,6 +22,7 @@ from sweeper.jobs.task import Task, run_task
 from sweeper.jobs.watch import Patience, watch
 from sweeper.measure.group import GroupRun
 from sweeper.measure.point import unmeasured
+from sweeper.plan.parallel import gpus
 from sweeper.serve.installed import installed
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Group

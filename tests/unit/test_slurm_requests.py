@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from launchers.devices import asked, login_node, visible
-from launchers.requests import asks_for_gpus, chunks, gpus, limit_minutes, minutes
+from launchers.requests import asks_for_gpus, chunks, limit_minutes, minutes
 from launchers.slurm import SlurmLauncher
 from sweeper.errors import UserError
 from sweeper.jobs.faults import node_fault
 from sweeper.jobs.queue import outside
+from sweeper.plan.parallel import gpus
 from sweeper.values import Group, Load, PlannedPoint
 from tests.unit.sweeps import point
 
