@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from sweeper.plan.points import baseline_of
@@ -24,7 +25,8 @@ def plan(
     asked: dict[str, list[int]] = {}
     points: dict[str, Point] = {}
     for job in jobs:
-        points.setdefault(job.point.key, job.point)
+        first = points.setdefault(job.point.key, job.point)
+        points[job.point.key] = _with_warnings_of(first, job.point)
         asked.setdefault(job.point.key, []).append(job.number)
     if baseline:
         for point in list(points.values()):
@@ -46,6 +48,11 @@ def plan(
         for p in ordered
     ]
     return Plan(jobs=tuple(jobs), groups=_groups(planned), refusals=tuple(refusals))
+
+
+def _with_warnings_of(first: Point, equal: Point) -> Point:
+    """Another spelling of a point may have been warned of something else."""
+    return replace(first, warnings=tuple(dict.fromkeys(first.warnings + equal.warnings)))
 
 
 def _conditions(point: Point) -> str:

@@ -64,9 +64,9 @@ def _synthetic(one: Comparison) -> str:
 
 
 def _settings(one: Comparison, alike: Sequence[Comparison]) -> str:
-    """The keys of the speculative config in which points of one name differ."""
-    mine = one.point.server.speculative or {}
-    others = [c.point.server.speculative or {} for c in alike]
+    """The keys in which the resolved speculative configs of points of one name differ."""
+    mine = one.point.server.resolved or {}
+    others = [c.point.server.resolved or {} for c in alike]
     keys = sorted({k for other in others for k in other})
     differing = (k for k in keys if any(o.get(k) != mine.get(k) for o in others))
     return "".join(f" {k}={mine[k]}" for k in differing if k in mine)

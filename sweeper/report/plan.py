@@ -19,7 +19,8 @@ def print_plan(console: Console, plan: Plan, notes: Sequence[str], *, commands: 
     for number, group in enumerate(plan.groups, start=1):
         if commands:
             numbers = ", ".join(str(p.number) for p in group.points)
-            console.print(Text(f"server {number}, points {numbers}:", style="bold"))
+            more = "".join(f", work-around {name}" for name in group.server.workarounds)
+            console.print(Text(f"server {number}, points {numbers}{more}:", style="bold"))
             console.print(Text("  " + _command(group)), soft_wrap=True)
     for note in (*notes, *_warnings(plan)):
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)

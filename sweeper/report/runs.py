@@ -113,6 +113,8 @@ def _params(one: Comparison) -> dict[str, str]:
         "warm": point.warm,
         "synthetic": one.synthetic,
         "speculative_config": point.server.speculative_config,
+        "speculative_resolved": point.server.speculative_resolved,
+        "workarounds": ",".join(point.server.workarounds),
         "server_args": " ".join(point.server.args),
     }
     return {k: _cut(str(v), LONGEST_PARAM) for k, v in params.items() if v not in (None, "")}

@@ -32,8 +32,13 @@ def argv(
 
 
 def shown(spec: ServerSpec) -> str:
-    """The command as a person would type it, ``$PORT`` and ``$NAME`` left open."""
+    """The command as a person would type it, ``$PORT`` and ``$NAME`` left open.
+
+    ``$PLUGINS`` is the folder ``plugins`` in the server's own, with the work-arounds in it.
+    """
     env = [f"{name}={shlex.quote(value)}" for name, value in spec.env]
+    if spec.workarounds:
+        env.insert(0, "PYTHONPATH=$PLUGINS")
     command = shlex.join(argv(spec)).replace(" PORT ", " $PORT ").replace(" NAME", " $NAME")
     return " ".join([*env, command])
 

@@ -98,6 +98,20 @@ def test_other_conditions_have_their_own_baseline_on_the_same_server(override: s
     assert (len(found.points), len(found.groups)) == (4, 2)
 
 
+def test_equal_points_keep_the_warnings_of_every_spelling() -> None:
+    one = point("method=ngram")
+    warned = [replace(one, warnings=(text, "of both")) for text in ("of one", "of the other")]
+    jobs = [Job(number=n, overrides=(), point=p) for n, p in enumerate(warned)]
+    (found,) = plan(jobs, baseline=False).points
+    assert found.point.warnings == ("of one", "of both", "of the other")
+
+
+def test_a_work_around_is_part_of_the_command_shown() -> None:
+    server = point("method=ngram", "server.workarounds=[vllm-55005]").server
+    assert "PYTHONPATH=$PLUGINS " in shown(server)
+    assert "PYTHONPATH" not in shown(point("method=ngram").server)
+
+
 def test_identity_is_content_not_names() -> None:
     one = point("method=ngram")
     same = Dataset(digest=one.dataset.digest, prompts=12, path="/elsewhere", name="other")
