@@ -9,9 +9,9 @@ from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptan
 from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.comparable import engine_differences, incomparable, start_remarks, unrecorded
+from sweeper.judge.output import OutputCheck, no_output_check, output_check
 from sweeper.judge.speedup import (
     Pair,
-    identical_share,
     output_rate_ratio,
     pair,
     rendered_differently,
@@ -28,8 +28,9 @@ class Comparison:
 
     ``status`` is that of the result, or ``lost`` and ``not measured yet`` without one. Only a
     completed point has figures. ``baseline`` is the number of the point compared with, ``None``
-    for a baseline itself. ``speedup`` is the ratio of output rates, ``speedup_request_time`` that
-    of request times; both are paired by request and above 1 when the point is faster.
+    for a baseline itself. ``output`` says whether the answers are still right. ``speedup`` is the
+    ratio of output rates, ``speedup_request_time`` that of request times; both are paired by
+    request and above 1 when the point is faster.
     """
 
     planned: PlannedPoint
@@ -46,6 +47,7 @@ class Comparison:
     speedup: Figure
     speedup_request_time: Figure
     identical_share: Figure
+    output: OutputCheck
     synthetic: bool
     notes: tuple[str, ...] = ()
 
@@ -68,7 +70,7 @@ class _Against:
 
     speedup: Figure
     request_time: Figure
-    identical: Figure
+    output: OutputCheck
     notes: tuple[str, ...] = field(default=())
 
 
@@ -112,7 +114,8 @@ def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int, slo: Slo) -> Comp
         goodput=times.goodput,
         speedup=against.speedup,
         speedup_request_time=against.request_time,
-        identical_share=against.identical,
+        identical_share=against.output.identical_share,
+        output=against.output,
         synthetic=_is_synthetic(point),
         notes=(
             *arm.notes,
@@ -136,18 +139,18 @@ def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:
     reason = _no_pair(arm, base)
     if reason or base is None or base.result is None or arm.result is None:
         none = undefined(reason)
-        return _Against(speedup=none, request_time=none, identical=none)
+        return _Against(speedup=none, request_time=none, output=no_output_check(reason))
     pairs = pair(base.records, arm.records)
-    same = identical_share(pairs, greedy=arm.planned.point.sampling.greedy, seed=seed)
+    output = output_check(pairs, greedy=arm.planned.point.sampling.greedy, seed=seed)
     notes = (*engine_differences(base.result, arm.result), *_assumed(base.result, arm.result))
     reason = incomparable(base.result, arm.result) or _other_prompts(pairs)
     if reason:
         none = undefined(reason)
-        return _Against(speedup=none, request_time=none, identical=same, notes=notes)
+        return _Against(speedup=none, request_time=none, output=output, notes=notes)
     return _Against(
         speedup=output_rate_ratio(pairs, seed=seed),
         request_time=request_time_ratio(pairs, seed=seed),
-        identical=same,
+        output=output,
         notes=notes,
     )
 

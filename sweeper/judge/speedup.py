@@ -49,7 +49,7 @@ def identical_share(pairs: Sequence[Pair], *, greedy: bool, seed: int) -> Figure
         return undefined("sampled output: strings differ even when distributions agree")
     if not pairs:
         return undefined("no prompt in common with the baseline")
-    rows = ((c.prompt_id, {"n": 1, "same": float(_same_output(b, c))}) for b, c in pairs)
+    rows = ((c.prompt_id, {"n": 1, "same": float(same_output(b, c))}) for b, c in pairs)
     return resample(rows, names=("n", "same"), seed=seed).figure(lambda s: s["same"] / s["n"])
 
 
@@ -59,7 +59,8 @@ def rendered_differently(pairs: Sequence[Pair]) -> int:
     return len({prompt for prompt, x, y in digests if x and y and x != y})
 
 
-def _same_output(one: RequestRecord, other: RequestRecord) -> bool:
+def same_output(one: RequestRecord, other: RequestRecord) -> bool:
+    """Token for token where both servers gave ids, else by text."""
     if one.token_ids is None or other.token_ids is None:
         return one.text == other.text
     return one.token_ids == other.token_ids
