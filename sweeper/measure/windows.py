@@ -1,20 +1,23 @@
 """Acceptance over time and by sequence length: a draft that dies half-way or past its context.
 
 A mean over a whole point hides both. A window in which drafts were made and none was accepted is
-``dead``.
+``dead``; it is reported where that is no accident of a few steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sweeper.values import RequestRecord
+from sweeper.measure.chance import Tally, refusals_by_chance
+from sweeper.values import RequestRecord, SpecCounts
 
 WINDOWS = 10
 SHORTEST = 128
 """Upper end of the first length bucket in tokens; each further one is twice as long."""
+BY_CHANCE = 1e-3
+"""A dead window is reported where it is less likely than this, given the other requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,72 +36,103 @@ class Window:
 
 
 class _Step(NamedTuple):
-    """Drafts of one verify step, or of a whole request where steps are not reported."""
+    """Drafts of one verify step, or of a whole request where steps are not reported.
 
+    ``hits`` are the steps in which something was accepted; ``request`` numbers the requests.
+    """
+
+    request: int
     second: float
     length: float
     steps: int
     drafted: int
     accepted: int
+    hits: int
+
+
+_Tallies = dict[int, Tally]
+"""By request."""
 
 
 def over_time(records: Sequence[RequestRecord], windows: int = WINDOWS) -> tuple[Window, ...]:
     """``windows`` equal parts of the time from the first request sent to the last answer."""
-    steps = [step for record in records for step in _steps(record)]
-    if not steps:
-        return ()
-    start = min(r.sent_ns for r in records) / 1e9
-    width = (max(r.done_ns for r in records) / 1e9 - start) / windows or 1.0
-    found = [Window(start=start + i * width, end=start + (i + 1) * width) for i in range(windows)]
-    for step in steps:
-        at = min(windows - 1, max(0, int((step.second - start) / width)))
-        found[at] = _plus(found[at], step)
-    return tuple(found)
+    return tuple(window for window, _ in _over_time(records, windows))
 
 
 def by_length(records: Sequence[RequestRecord]) -> tuple[Window, ...]:
     """Buckets of prompt and answer so far, up to 128 tokens, 256, 512 and so on; no empty ones."""
-    found: dict[int, Window] = {}
-    for step in (step for record in records for step in _steps(record)):
-        end = SHORTEST
-        while step.length >= end:
-            end *= 2
-        empty = Window(start=0 if end == SHORTEST else end // 2, end=end)
-        found[end] = _plus(found.get(end, empty), step)
-    return tuple(found[end] for end in sorted(found))
+    return tuple(window for window, _ in _by_length(records))
 
 
 def dead_windows(records: Sequence[RequestRecord]) -> list[str]:
-    """A sentence for every dead stretch of time and every dead length bucket.
+    """A sentence for every dead stretch of time and every dead length bucket that is no accident.
 
     A point of which nothing was accepted at all is dead everywhere, which other checks say.
     """
-    if not any(r.spec and r.spec.accepted for r in records):
-        return []
-    times = [f"from {w.start:.1f} s to {w.end:.1f} s" for w in _joined(over_time(records))]
+    times = [f"from {w.start:.1f} s to {w.end:.1f} s" for w in _odd(_over_time(records, WINDOWS))]
     lengths = [
         f"at {w.start:g} to {w.end:g} tokens of prompt and answer"
-        for w in by_length(records)
-        if w.dead
+        for w in _odd(_by_length(records))
     ]
     return [f"no draft was accepted {where}" for where in (*times, *lengths)]
 
 
-def _joined(windows: Sequence[Window]) -> Iterator[Window]:
-    """Dead windows, neighbours as one."""
-    last: Window | None = None
-    for window in (w for w in windows if w.dead):
-        if last and last.end == window.start:
-            last = replace(last, end=window.end)
-            continue
-        if last:
-            yield last
-        last = window
-    if last:
-        yield last
+def _over_time(records: Sequence[RequestRecord], windows: int) -> list[tuple[Window, _Tallies]]:
+    steps = list(_all_steps(records))
+    if not steps:
+        return []
+    start = min(r.sent_ns for r in records) / 1e9
+    width = (max(r.done_ns for r in records) / 1e9 - start) / windows or 1.0
+    found: list[tuple[Window, _Tallies]] = [
+        (Window(start=start + i * width, end=start + (i + 1) * width), {}) for i in range(windows)
+    ]
+    for step in steps:
+        at = min(windows - 1, max(0, int((step.second - start) / width)))
+        found[at] = _plus(*found[at], step)
+    return found
 
 
-def _steps(record: RequestRecord) -> Iterator[_Step]:
+def _by_length(records: Sequence[RequestRecord]) -> list[tuple[Window, _Tallies]]:
+    found: dict[int, tuple[Window, _Tallies]] = {}
+    for step in _all_steps(records):
+        end = SHORTEST
+        while step.length >= end:
+            end *= 2
+        empty = Window(start=0 if end == SHORTEST else end // 2, end=end)
+        found[end] = _plus(*found.get(end, (empty, {})), step)
+    return [found[end] for end in sorted(found)]
+
+
+def _odd(parts: Sequence[tuple[Window, _Tallies]]) -> Iterator[Window]:
+    """Dead windows, neighbours as one, that the requests elsewhere make improbable."""
+    for first, last in _runs([window.dead for window, _ in parts]):
+        refused = _merged(tallies for _, tallies in parts[first:last])
+        elsewhere = _merged(tallies for _, tallies in (*parts[:first], *parts[last:]))
+        if refusals_by_chance(refused, elsewhere) < BY_CHANCE:
+            yield replace(parts[first][0], end=parts[last - 1][0].end)
+
+
+def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """First and one past the last of every run of true flags."""
+    padded = [False, *flags, False]
+    edges = [at for at in range(len(flags) + 1) if padded[at] != padded[at + 1]]
+    yield from zip(edges[::2], edges[1::2], strict=True)
+
+
+def _merged(many: Iterable[_Tallies]) -> list[Tally]:
+    """The tally of every request over several windows."""
+    found: _Tallies = {}
+    for request, tally in (item for tallies in many for item in tallies.items()):
+        before = found.get(request, Tally(0, 0))
+        found[request] = Tally(before.steps + tally.steps, before.hits + tally.hits)
+    return list(found.values())
+
+
+def _all_steps(records: Sequence[RequestRecord]) -> Iterator[_Step]:
+    return (step for number, record in enumerate(records) for step in _steps(number, record))
+
+
+def _steps(number: int, record: RequestRecord) -> Iterator[_Step]:
     """The steps of one request, placed evenly over its decoding.
 
     Steps without a draft are not in the server's arrays, so the place of the others is known only
@@ -110,22 +144,33 @@ def _steps(record: RequestRecord) -> Iterator[_Step]:
     prompt, answer = record.prompt_tokens or 0, record.completion_tokens or 0
     first = record.sent_ns if record.first_ns is None else record.first_ns
     if spec.per_step_drafted is None or spec.per_step_accepted is None:
-        yield _Step(
-            record.done_ns / 1e9, prompt + answer, spec.verify_steps, spec.drafted, spec.accepted
-        )
+        sums = (spec.verify_steps, spec.drafted, spec.accepted, _hits(spec))
+        yield _Step(number, record.done_ns / 1e9, prompt + answer, *sums)
         return
     count = len(spec.per_step_drafted)
     pairs = zip(spec.per_step_drafted, spec.per_step_accepted, strict=True)
-    for number, (drafted, accepted) in enumerate(pairs):
-        share = (number + 0.5) / count
+    for at, (drafted, accepted) in enumerate(pairs):
+        share = (at + 0.5) / count
         second = (first + share * (record.done_ns - first)) / 1e9
-        yield _Step(second, prompt + share * answer, 1, drafted, accepted)
+        length = prompt + share * answer
+        yield _Step(number, second, length, 1, drafted, accepted, int(accepted > 0))
 
 
-def _plus(window: Window, step: _Step) -> Window:
-    return replace(
-        window,
+def _hits(spec: SpecCounts) -> int:
+    """Steps with something accepted; without a histogram as few as there can be on average."""
+    if spec.histogram:
+        return spec.verify_steps - spec.histogram[0]
+    return round(spec.verify_steps * spec.accepted / spec.drafted)
+
+
+def _plus(window: Window, tallies: _Tallies, step: _Step) -> tuple[Window, _Tallies]:
+    before = tallies.get(step.request, Tally(0, 0))
+    tallies[step.request] = Tally(before.steps + step.steps, before.hits + step.hits)
+    more = Window(
+        start=window.start,
+        end=window.end,
         verify_steps=window.verify_steps + step.steps,
         drafted=window.drafted + step.drafted,
         accepted=window.accepted + step.accepted,
     )
+    return more, tallies

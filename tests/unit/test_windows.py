@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from sweeper.measure.windows import by_length, dead_windows, over_time
 from sweeper.values import RequestRecord, SpecCounts
@@ -67,3 +70,50 @@ def test_without_drafts_there_are_no_windows() -> None:
 
 def test_nothing_accepted_at_all_is_not_a_matter_of_windows() -> None:
     assert dead_windows([at(0, drafts((0, 0, 0)))]) == []
+
+
+def lookup_run(seed: int, requests: int, dies_at: float = 1.0) -> list[RequestRecord]:
+    """A lookup method: few steps with a draft, and texts that differ in what the drafts are worth;
+    from ``dies_at`` of the run on nothing is accepted."""
+    dice = random.Random(seed)
+    made = []
+    for number in range(requests):
+        worth = dice.betavariate(0.8, 1.2)
+        alive = number < dies_at * requests
+        steps = dice.randint(1, 12)
+        accepted = tuple(3 * int(alive and dice.random() < worth) for _ in range(steps))
+        made.append(at(number, drafts(accepted)))
+    return made
+
+
+def test_a_short_run_of_a_lookup_method_is_not_taken_for_a_dead_draft() -> None:
+    """Runs of eight requests nearly always have a window without a single accepted draft."""
+    runs = [lookup_run(seed, 8) for seed in range(200)]
+    assert sum(any(w.dead for w in over_time(run)) for run in runs) > 100
+    assert sum(bool(dead_windows(run)) for run in runs) <= 2
+
+
+def test_longer_runs_of_a_lookup_method_are_not_either() -> None:
+    runs = [lookup_run(seed, 80) for seed in range(40)]
+    assert [dead_windows(run) for run in runs if dead_windows(run)] == []
+
+
+@pytest.mark.parametrize(("requests", "seen"), [(40, 0.9), (80, 0.99)])
+def test_a_draft_that_dies_is_seen_in_runs_of_a_lookup_method_too(
+    requests: int, seen: float
+) -> None:
+    runs = [lookup_run(seed, requests, dies_at=0.5) for seed in range(40)]
+    assert sum(bool(dead_windows(run)) for run in runs) >= seen * len(runs)
+
+
+def test_two_requests_are_too_few_to_call_a_draft_dead() -> None:
+    alive = [at(n, drafts((3, 3, 3) * 9)) for n in range(8)]
+    refused = [at(n, drafts((0, 0, 0) * 9)) for n in (8, 9)]
+    assert dead_windows([*alive, *refused]) == []
+    assert dead_windows([*alive, *refused, at(10, drafts((0, 0, 0) * 9))]) != []
+
+
+def test_without_arrays_of_steps_the_histogram_tells_the_refused_ones() -> None:
+    alive = [at(n, drafts((3, 3, 0), detailed=False)) for n in range(5)]
+    frozen = [at(n, drafts((0, 0, 0), detailed=False)) for n in range(5, 10)]
+    assert dead_windows([*alive, *frozen]) == ["no draft was accepted from 6.0 s to 10.0 s"]
