@@ -16,8 +16,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeper.config import config_dir, did_you_mean, register_resolvers
-from sweeper.errors import SweeperError, UserError
+from sweeper.config import config_dir, register_resolvers
+from sweeper.errors import SweeperError, UserError, did_you_mean
 from sweeper.multirun import SweepEndedError, compose_one
 from sweeper.report.outcome import INCOMPLETE, INTERRUPTED, USER_MISTAKE
 from sweeper.sweep import run_sweep

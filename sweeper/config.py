@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import secrets
 import sys
@@ -17,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from sweeper.errors import ConfigError
+from sweeper.errors import ConfigError, did_you_mean
 from sweeper.values import Json, Load, Sampling, Slo
 
 
@@ -244,14 +243,6 @@ def _siblings(loc: tuple[int | str, ...]) -> list[str]:
     for part in loc[:-1]:
         kind = get_type_hints(kind).get(str(part)) if is_dataclass(kind) else None
     return [f.name for f in fields(kind)] if is_dataclass(kind) else []
-
-
-def did_you_mean(word: str, known: list[str]) -> str:
-    """``". Did you mean 'gamma'?"``, else the list of what exists, else nothing."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f". Did you mean '{close[0]}'?"
-    return f"; known: {', '.join(known)}" if known else ""
 
 
 def this_python(command: tuple[str, ...]) -> tuple[str, ...]:

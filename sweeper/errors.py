@@ -13,6 +13,9 @@ SweeperError
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 
 class SweeperError(Exception):
     """Root of the family."""
@@ -48,3 +51,11 @@ class RequestError(SweeperError):
 
 class PublishError(SweeperError):
     """The tracker did not take a result; the sweep's files are complete."""
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """``". Did you mean 'gamma'?"``, else the list of what exists, else nothing."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f". Did you mean '{close[0]}'?"
+    return f"; known: {', '.join(known)}" if known else ""

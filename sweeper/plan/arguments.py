@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from sweeper.values import Json
 
-_OURS = {
+OURS = {
     "host": "servers listen on 127.0.0.1",
     "port": "set server.port",
     "uds": "servers listen on 127.0.0.1",
@@ -29,18 +29,20 @@ def flag_of(key: str) -> str:
     return key.lstrip("-").replace("_", "-")
 
 
-def tokens(settings: Mapping[str, Json], where: str) -> tuple[tuple[str, ...], list[str]]:
+def tokens(
+    settings: Mapping[str, Json], where: str, reserved: Mapping[str, str] = OURS
+) -> tuple[tuple[str, ...], list[str]]:
     """The argv of ``settings`` sorted by flag, and the mistakes in it.
 
     True is ``--flag``, False ``--no-flag``, null leaves the flag out, a list gives several values,
-    a mapping is passed as JSON.
+    a mapping is passed as JSON. ``reserved`` are flags that are not the user's, and why.
     """
     mistakes: list[str] = []
     found: dict[str, tuple[str, ...]] = {}
     for key, value in settings.items():
         flag = flag_of(key)
-        if flag in _OURS:
-            mistakes.append(f"{where}.{key}: not yours to set here: {_OURS[flag]}")
+        if flag in reserved:
+            mistakes.append(f"{where}.{key}: not yours to set here: {reserved[flag]}")
         elif flag in found:
             mistakes.append(f"{where}.{key}: given twice in two spellings; keep one")
         else:
@@ -61,7 +63,9 @@ def _values(flag: str, value: Json) -> tuple[str, ...]:
         return (f"--{flag}",) if value else (f"--no-{flag}",)
     if isinstance(value, list):
         return (f"--{flag}", *(_text(item) for item in value))
-    return (f"--{flag}", _text(value))
+    text = _text(value)
+    # A parser would take "-x" for another flag, and knows "--flag=-x" for a value.
+    return (f"--{flag}={text}",) if text.startswith("-") else (f"--{flag}", text)
 
 
 def _text(value: Json) -> str:

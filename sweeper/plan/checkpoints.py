@@ -14,7 +14,7 @@ from sweeper.plan.findings import Finding, Findings, mistake, warning
 from sweeper.plan.heads import head_findings
 from sweeper.plan.rules import RULES, MethodRule
 from sweeper.plan.tokens import CANNOT_COUNT, count_tokens, difference, vocabulary
-from sweeper.plan.validity import WHERE
+from sweeper.plan.validity import WHERE, split_mistake
 from sweeper.values import Json, Point, Prompt
 
 
@@ -116,8 +116,8 @@ def _parallel(point: Point, settings: Mapping[str, Json], rule: MethodRule) -> I
     target = _whole(_flag(point, "--tensor-parallel-size")) or 1
     draft = settings.get("draft_tensor_parallel_size") or target
     where = f"{WHERE}.draft_tensor_parallel_size: {draft}"
-    if draft not in (1, target):
-        yield mistake(f"{where}: 1 or the target's tensor_parallel_size={target}")
+    if wrong := split_mistake(draft, target):
+        yield mistake(wrong)
     elif draft != target and rule.name == "draft_model":
         yield warning(
             f"{where}: the V1 model runner refuses a draft_model that is not split like the target "

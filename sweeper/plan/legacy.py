@@ -70,6 +70,11 @@ class Translated:
     warnings: tuple[str, ...]
 
 
+def is_old_flag(name: str) -> bool:
+    """Whether earlier versions of vLLM took ``name`` as a flag of its own for speculation."""
+    return name in _GONE or name in RENAMED or name in _FLAGS_TODAY
+
+
 def translate(given: Mapping[str, Json], where: str) -> Translated:
     """Rename what has a name today; refuse what has none, and what is given in both."""
     mapping: dict[str, Json] = {}

@@ -10,15 +10,11 @@ from dataclasses import dataclass
 from sweeper.config import Settings
 from sweeper.plan.arguments import flag_of, merged
 from sweeper.plan.checkpoint import Absent, drafted_by_default, find
-from sweeper.plan.rules import GAMMA, SCHEDULE
+from sweeper.plan.rules import GAMMA, LARGEST_GAMMA, MAX_GAMMA, SCHEDULE
 from sweeper.plan.schedule import schedule_warnings
 from sweeper.plan.speculative import Resolved, resolve
 from sweeper.plan.validity import WHERE
 from sweeper.values import Json, Load
-
-MAX_GAMMA = 16
-LARGEST_GAMMA = 128
-"""The rejection sampler of vLLM's V1 model runner asserts this while it serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

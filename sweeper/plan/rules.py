@@ -16,6 +16,11 @@ Kind = Literal["whole", "number", "bool", "text", "list", "mapping"]
 
 GAMMA, SCHEDULE = "num_speculative_tokens", "num_speculative_tokens_per_batch_size"
 
+MAX_GAMMA = 16
+"""More draft tokens a step than any method was seen to gain from; above it is asked for twice."""
+LARGEST_GAMMA = 128
+"""The rejection sampler of vLLM's V1 model runner asserts this while it serves."""
+
 VLLM = "0.32.0"
 """The version these tables were read from."""
 

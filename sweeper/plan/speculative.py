@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os.path import normpath
 
-from sweeper.config import did_you_mean
+from sweeper.errors import did_you_mean
 from sweeper.plan.legacy import translate
 from sweeper.plan.rules import GAMMA, KEYS, MTP_SUFFIX, RULES, SCHEDULE, Key, MethodRule
 from sweeper.plan.schedule import canonical

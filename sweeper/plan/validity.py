@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from sweeper.config import did_you_mean
+from sweeper.errors import did_you_mean
 from sweeper.plan.rules import (
     GAMMA,
     KEEPS_ITS_NAME,
@@ -74,6 +74,16 @@ def rule_mistakes(
     if GAMMA not in mapping and not rule.gamma_from:
         mistakes.append(f"{WHERE}.{GAMMA}: {rule.name} needs it; set gamma")
     return mistakes + _contradictions(rule, mapping) + _renaming_path(rule, mapping)
+
+
+def split_mistake(draft: Json, target: int) -> str:
+    """vLLM splits a draft like its target or not at all; empty when it is one of these."""
+    if draft in (1, target):
+        return ""
+    return (
+        f"{WHERE}.draft_tensor_parallel_size: {draft}: 1 or the target's "
+        f"tensor_parallel_size={target}"
+    )
 
 
 def _needed(rule: MethodRule, key: str) -> str:
