@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+ORPHAN_S = 2.0
+"""vLLM ignores TERM while it starts, for half a minute and more."""
 
 
 def prctl(option: int, value: int) -> None:
@@ -93,8 +95,9 @@ def main() -> None:
     )
     say(pid=server.pid)
     while server.poll() is None and not told_to_stop:
-        if select.select([0], [], [], 0.05)[0] and not os.read(0, 1024):
+        if select.select([0], [], [], 0.05)[0]:
             told_to_stop = True
+            grace_s = grace_s if os.read(0, 1024) else min(grace_s, ORPHAN_S)
     asked = server.poll() is None
     if asked:
         server.terminate()

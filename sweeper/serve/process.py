@@ -50,6 +50,7 @@ class ServerProcess:
         """
         if self.guard.stdin:
             with contextlib.suppress(OSError):
+                self.guard.stdin.write(b"stop")
                 self.guard.stdin.close()
         deadline = time.monotonic() + self.grace_s + _REAP_S
         while self.poll() is None and time.monotonic() < deadline:

@@ -155,12 +155,18 @@ def test_nothing_of_a_stubborn_server_is_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_sweep_leaves_files_and_no_server(tmp_path: Path, signum: int) -> None:
+@pytest.mark.parametrize("stubborn", [False, True])  # vLLM ignores TERM while it starts
+def test_a_killed_sweep_leaves_files_and_no_server(
+    tmp_path: Path, signum: int, stubborn: bool
+) -> None:
     argv = command("method=ngram", "gamma=4", "dataset.limit=null", outputs=tmp_path)
     # a slow pretend model, so that the kill comes in the middle
     argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,'20']") for a in argv]
     with subprocess.Popen(
-        argv, env=environment({"spawn_child": True}), cwd=ROOT, stdout=subprocess.PIPE
+        argv,
+        env=environment({"spawn_child": True, "ignore_sigterm": stubborn}),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
     ) as process:
         assert wait_until(lambda: _lines(tmp_path) >= 3, 60)
         children = [c.pid for c in psutil.Process(process.pid).children(recursive=True)]
