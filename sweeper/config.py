@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from sweeper.durations import seconds_of
 from sweeper.errors import ConfigError, did_you_mean
 from sweeper.values import Json, Load, Sampling, Slo
 
@@ -103,6 +104,7 @@ class Settings:
     resume: str | None = None
     resume_changed: Literal["refuse", "rerun"] = "refuse"
     slo: Slo = field(default_factory=Slo)
+    budget: str | float | None = None  # a number has no unit and is refused with that word
 
 
 _FIX = {
@@ -177,6 +179,10 @@ def _range_mistakes(s: Settings) -> list[str]:
             f"sampling.temperature: {s.sampling.temperature}: a finite number, at least 0",
         ),
         (not 0 < s.sampling.top_p <= 1, f"sampling.top_p: {s.sampling.top_p}: above 0, at most 1"),
+        (
+            s.budget is not None and not _positive(seconds_of(str(s.budget))),
+            f"budget: {s.budget}: a time with its unit, such as 2h, 90m or 1h30m",
+        ),
         *_load_rules(s.load),
         *((v <= 0, f"slo.{k}: {v}: above 0 milliseconds") for k, v in s.slo.limits.items()),
         (not s.server.start_timeout_s > 0, "server.start_timeout_s: above 0 seconds"),

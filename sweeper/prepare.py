@@ -15,11 +15,11 @@ from sweeper.plan.grid import plan as plan_of
 from sweeper.plan.points import baseline_of, point_of, unchecked_point
 from sweeper.serve.installed import Installed, installed, missing_vllm, refusal, skip_reason
 from sweeper.serve.preflight import preflight
-from sweeper.values import Dataset, Job, Json, Plan, Point, Refusal
+from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Refusal
 
 _SWEEP_WIDE = (
     *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "output_dir"),
-    *("detach", "resume", "resume_changed"),
+    *("detach", "resume", "resume_changed", "budget"),
 )
 """Settings that hold for a whole sweep and therefore cannot be swept."""
 
@@ -102,6 +102,12 @@ def server_versions(plan: Plan) -> dict[str, Json]:
     commands = {g.server.command for g in plan.groups if g.server.kind == "vllm"}
     found = {command[0]: _installed(command) for command in sorted(commands)}
     return {name: here and here.vllm for name, here in found.items()}
+
+
+def builds_for_cpu(group: Group) -> bool:
+    """Whether the group's vLLM, where it is on this machine, is a CPU build: it holds no GPU."""
+    here = _installed(group.server.command) if group.server.kind == "vllm" else None
+    return here is not None and here.cpu
 
 
 def _candidates(composed: Sequence[Composed]) -> tuple[list[_Candidate], list[Refusal]]:

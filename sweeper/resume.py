@@ -92,6 +92,16 @@ def arrange(folder: SweepFolder, old: Sweep, plan: Plan, same_versions: bool) ->
     return {p.number for p in plan.points if p.key in kept}
 
 
+def completed_keys(folder: SweepFolder, old: Sweep) -> frozenset[str]:
+    """Keys of the points whose results would be kept under the same versions; moves nothing."""
+    results = store.read_results(folder, old.plan)
+    return frozenset(
+        p.key
+        for p in old.plan.points
+        if p.number in results and _completed(results[p.number], p, old.id)
+    )
+
+
 def _completed(result: PointResult, planned: PlannedPoint, sweep: str) -> bool:
     return (result.status, result.sweep, result.key) == ("completed", sweep, planned.key)
 

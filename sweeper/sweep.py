@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import platform
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -15,14 +14,13 @@ from typing import Protocol
 import yaml
 from rich.console import Console
 
-import sweeper
 from sweeper import store
 from sweeper.config import Settings
 from sweeper.errors import StoreError
-from sweeper.jobs.snapshot import code_digest
+from sweeper.foresight import check_fits, check_resume, foresee, resumed_folder, versions_now
 from sweeper.measure.group import GroupRun
 from sweeper.measure.point import unmeasured
-from sweeper.prepare import Composed, prepare, runnable, server_versions
+from sweeper.prepare import Composed, prepare, runnable
 from sweeper.report.outcome import (
     COMPLETE,
     INTERRUPTED,
@@ -65,18 +63,25 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
         prepared = prepare(composed)
     plan, settings = prepared.plan, prepared.settings
     planning = settings is None or settings.mode == "plan"
-    print_plan(console, plan, prepared.notes, commands=planning)
-    if plan.refusals or settings is None:
+    if settings is None:
+        print_plan(console, plan, prepared.notes, None, commands=planning)
         return USER_MISTAKE
+    foreseen = foresee(plan, settings)
+    plan, found = foreseen.plan, foreseen.estimate
+    print_plan(console, plan, prepared.notes, found, kept=foreseen.kept, commands=planning)
+    if plan.refusals:
+        return USER_MISTAKE
+    check_fits(foreseen, settings)
     if planning:
+        check_resume(plan, settings)
         return COMPLETE
     runnable(plan)
     launcher.check(_measurable(plan))
     console.print(f"running {launcher.where}", soft_wrap=True, markup=False)
     folder = SweepFolder(sweep_dir)
     sweep = _sweep(sweep_dir.name, plan, settings)
-    if settings.resume is not None and not folder.sweep.exists():
-        raise StoreError(f"resume: {settings.resume}: no sweep.json there; give a sweep's folder")
+    if settings.resume is not None:
+        resumed_folder(settings.resume)
     with _writable(folder):
         kept = _resumed(folder, sweep, settings) if settings.resume else _new(folder)
         if settings.resume:
@@ -127,16 +132,12 @@ def _sweep(name: str, plan: Plan, settings: Settings) -> Sweep:
             "baseline": settings.baseline,
             "seed": settings.seed,
             "slo": asdict(settings.slo),
+            "budget": settings.budget,
             "tracker": settings.tracker.name,
             "tracking_uri": settings.tracker.tracking_uri,
             "experiment": settings.tracker.experiment,
         },
-        versions={
-            "sweeper": sweeper.__version__,
-            "python": platform.python_version(),
-            "code": code_digest(),
-            "vllm": server_versions(plan),
-        },
+        versions=versions_now(plan),
     )
 
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sweeper.durations import clock
+from sweeper.plan.estimate import Estimate
 from sweeper.serve.command import shown
-from sweeper.values import Group, Plan
+from sweeper.values import Group, Plan, PlannedPoint
 
 
-def print_plan(console: Console, plan: Plan, notes: Sequence[str], *, commands: bool) -> None:
-    """Points, then servers (with their exact commands when asked), then the one-line total."""
+def print_plan(
+    console: Console,
+    plan: Plan,
+    notes: Sequence[str],
+    found: Estimate | None,
+    *,
+    kept: Collection[int] = (),
+    commands: bool,
+) -> None:
+    """Points, servers (with their exact commands when asked), time, then the one-line total."""
     if plan.points:
-        console.print(_points(plan))
+        console.print(_points(plan, found, kept))
     for number, group in enumerate(plan.groups, start=1):
         if commands:
             numbers = ", ".join(str(p.number) for p in group.points)
@@ -29,7 +39,43 @@ def print_plan(console: Console, plan: Plan, notes: Sequence[str], *, commands: 
         console.print(Text(f"refused: {asked}", style="bold red"), soft_wrap=True)
         for line in refusal.reason.splitlines():
             console.print(Text(f"  {line}"), soft_wrap=True)
+    for line in (*_skips(plan), *_foreseen(plan, found, kept)):
+        console.print(Text(line), soft_wrap=True)
     console.print(Text(total(plan)), soft_wrap=True)
+
+
+def _skips(plan: Plan) -> list[str]:
+    """Why points are not measured, each reason once."""
+    about: dict[str, list[str]] = {}
+    for p in plan.points:
+        if p.skip:
+            about.setdefault(p.skip, []).append(str(p.number))
+    return [
+        f"skipped: point{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}: {reason}"
+        for reason, numbers in about.items()
+    ]
+
+
+def _foreseen(plan: Plan, found: Estimate | None, kept: Collection[int]) -> list[str]:
+    """What was checked, what resume leaves, and how long the rest takes."""
+    passed = f"checked: {len(plan.jobs)} jobs passed, {len(plan.refusals)} refused"
+    if found is None:
+        return [passed]
+    measured = sum(len(g.points) for g in found.groups)
+    lines = [passed]
+    if kept:
+        lines.append(
+            f"resume: {len(kept)} of {len(plan.points)} points are complete and kept, "
+            f"{measured} are measured"
+        )
+    if found.groups:
+        hours = f"{found.gpu_hours:.2f} GPU-hours" if found.gpu_hours else "no GPU"
+        lines.append(
+            f"estimate: {clock(found.total_s)} one server after another "
+            f"({clock(found.start_s)} server starts, {clock(found.run_s)} measuring), {hours}; "
+            f"{found.source}"
+        )
+    return lines
 
 
 def _warnings(plan: Plan) -> list[str]:
@@ -49,7 +95,7 @@ def total(plan: Plan) -> str:
     return f"{jobs} jobs, {len(run)} points, {servers} servers"
 
 
-def _points(plan: Plan) -> Table:
+def _points(plan: Plan, found: Estimate | None, kept: Collection[int]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, justify in (
         ("point", "right"),
@@ -60,14 +106,14 @@ def _points(plan: Plan) -> Table:
         ("sampling", "left"),
         ("load", "left"),
         ("server", "right"),
+        ("about", "right"),
         ("note", "left"),
     ):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    seconds = found.seconds() if found else {}
     for number, group in enumerate(plan.groups, start=1):
         for p in group.points:
             point = p.point
-            note = p.skip and f"skipped: {p.skip}"
-            added = "" if p.jobs else "added as baseline"
             table.add_row(
                 str(p.number),
                 point.method,
@@ -77,9 +123,18 @@ def _points(plan: Plan) -> Table:
                 point.sampling.name,
                 point.load.label,
                 str(number),
-                note or added,
+                clock(seconds[p.number]) if p.number in seconds else "–",
+                _note(p, kept),
             )
     return table
+
+
+def _note(planned: PlannedPoint, kept: Collection[int]) -> str:
+    if planned.skip:
+        return "skipped"
+    if planned.number in kept:
+        return "kept"
+    return "" if planned.jobs else "added as baseline"
 
 
 def _command(group: Group) -> str:

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from sweeper.durations import clock
 from sweeper.report.jobtable import job_line, job_table
 from sweeper.values import Event, PlannedPoint
 
@@ -181,12 +182,3 @@ class Watch:
         table.caption = f"{self._ended}/{len(self.points)} points, {elapsed} elapsed{self._left()}"
         table.caption_justify = "left"
         return table
-
-
-def clock(seconds: float) -> str:
-    """``3m20s``, ``45s``, ``1h05m``."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minutes:02d}m"
-    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"

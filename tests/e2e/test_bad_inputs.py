@@ -94,3 +94,23 @@ def test_on_invalid_skip_runs_the_rest_and_shows_the_skipped(tmp_path: Path) -> 
         "skipped",
     ]
     assert "gamma: 0: between 1 and 16, or method=none" in done.out
+
+
+def test_a_budget_leaves_rows_with_the_reason_and_resume_is_planned(tmp_path: Path) -> None:
+    options = ("method=ngram", "gamma=2,4", "dataset.limit=1", "sampling.max_tokens=8")
+    done = run(command(*options, "budget=5m", outputs=tmp_path))
+    assert done.status == 1, done.out + done.err
+    folder = only_sweep(tmp_path)
+    sweep, results = read(folder)
+    found = {p.point.label: results[p.number] for p in sweep.plan.points}
+    assert {label: r.status for label, r in found.items()} == {
+        "none": "completed",
+        "ngram γ=2": "completed",
+        "ngram γ=4": "skipped",
+    }
+    assert found["ngram γ=4"].reason.startswith("budget=5m: would take about 2m01s more, ")
+    again = run(command(*options, "mode=plan", f"resume={folder.path}", outputs=tmp_path))
+    assert again.status == 0, again.out + again.err
+    assert "resume: 2 of 3 points are complete and kept, 1 are measured" in again.out
+    assert "by 1 earlier sweep of this model" in again.out
+    assert again.out.rstrip().splitlines()[-1] == "2 jobs, 3 points, 3 servers"

@@ -96,6 +96,8 @@ def test_an_unknown_key_in_every_group(group: str, key: str) -> None:
         (["dataset.limit=0"], "dataset.limit: at least 1, or null"),
         (["max_error_rate=2"], "max_error_rate: 2.0: between 0 and 1"),
         (["repeats=0"], "repeats: 0: at least 1"),
+        (["budget=2"], "budget: 2.0: a time with its unit, such as 2h, 90m or 1h30m"),
+        (["budget=soon"], "budget: soon: a time with its unit, such as 2h, 90m or 1h30m"),
         (["server=external"], "server.base_url: Missing mandatory value: base_url"),
         (["gamma=1_000.5"], "gamma: 1000.5: input should be a valid integer; a whole number"),
     ],
