@@ -53,9 +53,25 @@ class MethodConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetConfig:
+    """``file`` is an older name of ``path``; what a format does not read stays ``None``."""
+
     name: str | None
-    file: str | None
     limit: int | None
+    format: Literal["prompts", "spec_bench", "humaneval", "gsm8k", "sharegpt", "hf", "random"] = (
+        "prompts"
+    )
+    path: str | None = None
+    file: str | None = None
+    max_turns: int | None = None
+    endpoint: Literal["chat", "completions"] | None = None
+    subset: str | None = None
+    split: str | None = None
+    revision: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+    input_len: int | None = None
+    output_len: int | None = None
+    seed: int | None = None
+    chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +187,10 @@ def _range_mistakes(s: Settings) -> list[str]:
     """What types cannot say, one sentence each."""
     rules = [
         (s.dataset.limit is not None and s.dataset.limit < 1, "dataset.limit: at least 1, or null"),
+        (
+            None not in (s.dataset.path, s.dataset.file),
+            "dataset.path, dataset.file: two names for one thing; keep dataset.path",
+        ),
         (s.repeats < 1, f"repeats: {s.repeats}: at least 1"),
         (not 0 <= s.max_error_rate <= 1, f"max_error_rate: {s.max_error_rate}: between 0 and 1"),
         (s.sampling.max_tokens < 1, f"sampling.max_tokens: {s.sampling.max_tokens}: at least 1"),

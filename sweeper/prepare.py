@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from sweeper.config import Settings, settings_from_mapping
-from sweeper.drive.datasets import describe, read_prompts, shipped
+from sweeper.drive.datasets import WHERE, describe, prompts_of, shipped
+from sweeper.drive.datasets.jsonl import MISTAKES_SHOWN
+from sweeper.drive.requests import too_many
 from sweeper.errors import UserError
-from sweeper.plan.checkpoints import check_checkpoints, count_prompt_tokens
+from sweeper.plan.checkpoints import (
+    check_checkpoints,
+    count_prompt_tokens,
+    target_folder,
+    too_long,
+)
 from sweeper.plan.grid import plan as plan_of
 from sweeper.plan.points import baseline_of, point_of, unchecked_point
 from sweeper.serve.installed import Installed, installed, missing_vllm, refusal, skip_reason
 from sweeper.serve.preflight import preflight
-from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Refusal
+from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Prompt, Refusal
 
 _SWEEP_WIDE = (
     *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "output_dir"),
@@ -117,7 +125,7 @@ def _candidates(composed: Sequence[Composed]) -> tuple[list[_Candidate], list[Re
         try:
             if one.problem:
                 raise UserError(one.problem)
-            settings = settings_from_mapping(one.data)
+            settings = _answers_of(settings_from_mapping(one.data))
             candidates.append(_candidate(number, one.overrides, settings, _dataset(settings)))
         except UserError as problem:
             refusals.append(Refusal(number=number, overrides=one.overrides, reason=str(problem)))
@@ -129,13 +137,16 @@ def _candidate(
 ) -> _Candidate:
     try:
         point = point_of(settings, dataset)
+        point = replace(point, warnings=(*dataset.notes, *point.warnings))
     except UserError as problem:
         point = unchecked_point(settings, dataset)
         return _Candidate(number, overrides, settings, point, str(problem).splitlines())
     mistakes = refusal(point, _here(point)).splitlines()
+    mistakes += too_many(dataset.prompts, point.repeats, point.load).splitlines()
     if settings.server.kind == "vllm":
         found = check_checkpoints(point, _longest(baseline_of(point)))
         mistakes += found.mistakes
+        mistakes += _too_long(baseline_of(point))
         point = replace(point, warnings=tuple(dict.fromkeys((*point.warnings, *found.warnings))))
     return _Candidate(number, overrides, settings, point, mistakes)
 
@@ -201,20 +212,55 @@ def _here(point: Point) -> Installed | None:
 
 def _dataset(settings: Settings) -> Dataset:
     wanted = settings.dataset
-    if wanted.file is None:
-        name = wanted.name or ""
-        return _described(name, shipped(name), wanted.limit)
-    path = Path(wanted.file)
-    return _described(wanted.name or path.stem, path, wanted.limit)
+    path = wanted.path or wanted.file
+    if wanted.format == "prompts" and path is None and wanted.name:
+        path = str(shipped(wanted.name))
+    options = {name: getattr(wanted, name) for name in _OPTIONS}
+    if wanted.format == "random":
+        target, env = settings.target, settings.target.env | settings.server.env
+        path = str(target_folder(target.model, target.revision, tuple(env.items())) or target.model)
+    if path is None:
+        raise UserError(f"dataset.path: give {WHERE[wanted.format]}")
+    name = wanted.name or Path(path).stem
+    text = json.dumps(options, sort_keys=True)
+    return _described(name, path, wanted.limit, wanted.format, text)
+
+
+_OPTIONS = (
+    *("max_turns", "endpoint", "subset", "split", "revision", "columns"),
+    *("input_len", "output_len", "seed", "chat_template_kwargs"),
+)
 
 
 @cache
-def _described(name: str, path: Path, limit: int | None) -> Dataset:
-    return describe(name, path, limit)
+def _described(name: str, path: str, limit: int | None, format: str, options: str) -> Dataset:
+    return describe(name, path, limit, format, json.loads(options))
+
+
+def _answers_of(settings: Settings) -> Settings:
+    """Random prompts get answers of the length that was asked for with them."""
+    length = settings.dataset.output_len
+    if length is None:
+        return settings
+    return replace(
+        settings, sampling=replace(settings.sampling, max_tokens=length, ignore_eos=True)
+    )
+
+
+@cache
+def _prompts(dataset: Dataset) -> tuple[Prompt, ...]:
+    return prompts_of(dataset)
 
 
 @cache
 def _longest(baseline: Point) -> int | None:
     """Tokens of the longest prompt; all methods under one baseline's conditions ask once."""
-    dataset = baseline.dataset
-    return count_prompt_tokens(baseline, read_prompts(Path(dataset.path), limit=dataset.limit))
+    return count_prompt_tokens(baseline, _prompts(baseline.dataset))
+
+
+@cache
+def _too_long(baseline: Point) -> tuple[str, ...]:
+    """Which prompts do not fit, as :func:`_longest` says of the longest one."""
+    found = too_long(baseline, _prompts(baseline.dataset))
+    shown = found[:MISTAKES_SHOWN]
+    return shown if len(found) == len(shown) else (*shown, f"and {len(found) - len(shown)} more")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Json = Any
@@ -85,10 +85,13 @@ class ServerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A prompt file and how much of it is used.
+    """Prompts, where they are read, and how much of them is used.
 
-    ``digest`` is the SHA-256 of the file's bytes, ``path`` where it was read; the digest and not
-    the path is identity. ``limit`` takes the first so many prompts, ``None`` all of them.
+    ``digest`` is the SHA-256 of the file's bytes for our own format, and of the prompts as they are
+    used for every other ``format``; it and not the path is identity. ``limit`` takes the first so
+    many prompts, ``None`` all of them. ``options`` are what the format further needs, sorted by
+    name. ``requests`` is the number of turns of all prompts together (``None``: one a prompt).
+    ``synthetic`` prompts are no text anybody wrote. ``notes`` are sentences for people.
     """
 
     name: str
@@ -96,6 +99,21 @@ class Dataset:
     digest: str
     limit: int | None = None
     prompts: int
+    format: str = "prompts"
+    options: tuple[tuple[str, Json], ...] = ()
+    requests: int | None = None
+    synthetic: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name, and SYNTHETIC where it must not be taken for text."""
+        return f"{self.name} (SYNTHETIC)" if self.synthetic else self.name
+
+    @property
+    def identity(self) -> dict[str, Json]:
+        """Contents: neither names and paths nor what was derived from them."""
+        return {"digest": self.digest, "limit": self.limit, "prompts": self.prompts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +235,7 @@ class Point:
         del fields["warnings"]
         if self.server.speculative_resolved:
             del fields["method"], fields["gamma"], fields["trained_draft"]
-        del fields["dataset"]["path"], fields["dataset"]["name"]
+        fields["dataset"] = self.dataset.identity
         del fields["sampling"]["name"]
         return fields
 
@@ -318,10 +336,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One prompt: either ``messages`` (chat endpoint) or ``text`` (completions endpoint).
+    """One prompt: ``messages`` for the chat endpoint, ``text`` or ``token_ids`` for completions.
 
+    ``follow_ups`` are the user's further turns, each sent with the model's own answers before it.
     ``tests`` is Python source with assertions for code tasks, ``entry_point`` the function they
-    call, ``reference`` an expected answer.
+    call (defined by the answer, or by ``text`` and the answer after it); ``reference`` an expected
+    answer to the last turn. ``tools`` and ``template_kwargs`` are JSON text for the chat template.
+    ``line`` is where the prompt's file has it.
     """
 
     id: str
@@ -331,6 +352,16 @@ class Prompt:
     reference: str | None = None
     entry_point: str | None = None
     tests: str | None = None
+    follow_ups: tuple[str, ...] = ()
+    token_ids: tuple[int, ...] | None = None
+    tools: str | None = None
+    template_kwargs: str | None = None
+    line: int | None = field(default=None, compare=False)
+
+    @property
+    def turns(self) -> int:
+        """Requests that this prompt makes."""
+        return 1 + len(self.follow_ups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

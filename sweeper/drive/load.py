@@ -128,19 +128,26 @@ class _Driver:
                 await self.until(due)
                 group.create_task(self.one(request, round(due * 1e9)))
 
-    async def one(self, request: Request, due_ns: int | None = None) -> None:
+    async def one(self, request: Request | None, due_ns: int | None = None) -> None:
+        """Send a request, and after its answer the turns that follow it, in the same slot."""
+        while request is not None and not self.over:
+            request = request.after(await self.answered(request, due_ns))
+            due_ns = None
+
+    async def answered(self, request: Request, due_ns: int | None) -> RequestRecord:
         if self.load.stream:
             timeout_s = self.load.request_timeout_s
             record = await send_streamed(self.http, self.model, request, self.origin_ns, timeout_s)
         else:
             record = await send(self.http, self.model, request, self.origin_ns)
         if self.over:
-            return
+            return record
         try:
             self.on_record(record if due_ns is None else replace(record, due_ns=due_ns))
         except BaseException:
             self.over = True
             raise
+        return record
 
     @property
     def elapsed(self) -> float:

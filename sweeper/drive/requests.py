@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count, islice
 
 from sweeper.errors import RequestError
-from sweeper.values import Json, Load, Message, Prompt, Sampling
+from sweeper.values import Json, Load, Message, Prompt, RequestRecord, Sampling
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request to send: ``body`` lacks only the model's name."""
+    """One request to send: ``body`` lacks only the model's name.
+
+    ``follow_ups`` are the user's turns still to come and ``seed`` that of the sampling.
+    """
 
     prompt_id: str
     category: str | None
@@ -23,6 +27,20 @@ class Request:
     turn: int
     path: str
     body: dict[str, Json]
+    follow_ups: tuple[str, ...] = ()
+    seed: int = 0
+
+    def after(self, answer: RequestRecord) -> Request | None:
+        """The next turn, with this answer before it; ``None`` after the last or a failed one."""
+        if not self.follow_ups or answer.error:
+            return None
+        said = {"role": "assistant", "content": answer.text}
+        asked = {"role": "user", "content": self.follow_ups[0]}
+        drawn = _seed(self.seed, self.prompt_id, self.repeat, self.turn + 1)
+        more = {"messages": [*self.body["messages"], said, asked], "seed": drawn}
+        return replace(
+            self, turn=self.turn + 1, body=self.body | more, follow_ups=self.follow_ups[1:]
+        )
 
 
 def asked_for(
@@ -32,15 +50,23 @@ def asked_for(
 
     :raises RequestError: more requests than that were asked for, and ``load.cycle`` is off.
     """
-    there, wanted = len(prompts) * repeats, load.requests
+    wanted = load.requests
     if load.cycle:
         return islice(requests_of(prompts, sampling, None), wanted)
-    if wanted is not None and wanted > there:
-        raise RequestError(
-            f"load.requests={wanted}, but there are {there} ({len(prompts)} prompts, "
-            f"repeats={repeats}); ask for fewer, or set load.cycle=true to send prompts again"
-        )
+    if problem := too_many(len(prompts), repeats, load):
+        raise RequestError(problem)
     return islice(requests_of(prompts, sampling, repeats), wanted)
+
+
+def too_many(prompts: int, repeats: int, load: Load) -> str:
+    """Why a load cannot send what it was asked for, empty when it can."""
+    there, wanted = prompts * repeats, load.requests
+    if load.cycle or wanted is None or wanted <= there:
+        return ""
+    return (
+        f"load.requests={wanted}, but there are {there} ({prompts} prompts, "
+        f"repeats={repeats}); ask for fewer, or set load.cycle=true to send prompts again"
+    )
 
 
 def requests_of(
@@ -61,25 +87,35 @@ def requests_of(
                 turn=0,
                 path=CHAT if prompt.messages is not None else COMPLETIONS,
                 body=body_of(prompt, sampling, repeat),
+                follow_ups=prompt.follow_ups,
+                seed=sampling.seed,
             )
 
 
 def body_of(prompt: Prompt, sampling: Sampling, repeat: int = 0) -> dict[str, Json]:
     """What vLLM gets. The seed is drawn from prompt and repeat, so that it is the same in every
     arm and differs between repeats."""
-    text: dict[str, Json] = (
-        {"messages": [asdict(message) for message in prompt.messages]}
-        if prompt.messages is not None
-        else {"prompt": prompt.text}
-    )
     fields = asdict(sampling)
     del fields["name"]
     fields["seed"] = _seed(sampling.seed, prompt.id, repeat)
-    return text | fields | {"n": 1, "stream": False, "return_token_ids": True}
+    return _text(prompt) | fields | {"n": 1, "stream": False, "return_token_ids": True}
 
 
-def _seed(seed: int, prompt_id: str, repeat: int) -> int:
-    digest = hashlib.sha256(f"{seed}/{prompt_id}/{repeat}".encode()).digest()
+def _text(prompt: Prompt) -> dict[str, Json]:
+    """What the answer is to; tools are shown to the model and its answer is left as it is."""
+    if prompt.messages is None:
+        return {"prompt": prompt.text if prompt.token_ids is None else list(prompt.token_ids)}
+    found: dict[str, Json] = {"messages": [asdict(message) for message in prompt.messages]}
+    if prompt.tools:
+        found |= {"tools": json.loads(prompt.tools), "tool_choice": "none"}
+    if prompt.template_kwargs:
+        found["chat_template_kwargs"] = json.loads(prompt.template_kwargs)
+    return found
+
+
+def _seed(seed: int, prompt_id: str, repeat: int, turn: int = 0) -> int:
+    drawn_from = f"{seed}/{prompt_id}/{repeat}" + (f"/{turn}" if turn else "")
+    digest = hashlib.sha256(drawn_from.encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
 

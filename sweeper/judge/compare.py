@@ -16,6 +16,7 @@ from sweeper.judge.speedup import (
     pair,
     rendered_differently,
     request_time_ratio,
+    same_history,
 )
 from sweeper.judge.timing import Timing, timing, unmeasured_timing
 from sweeper.store import SweepFolder, from_json, read_sweep
@@ -140,9 +141,14 @@ def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:
     if reason or base is None or base.result is None or arm.result is None:
         none = undefined(reason)
         return _Against(speedup=none, request_time=none, output=no_output_check(reason))
-    pairs = pair(base.records, arm.records)
+    all_pairs = pair(base.records, arm.records)
+    pairs = same_history(all_pairs)
     output = output_check(pairs, greedy=arm.planned.point.sampling.greedy, seed=seed)
-    notes = (*engine_differences(base.result, arm.result), *_assumed(base.result, arm.result))
+    notes = (
+        *engine_differences(base.result, arm.result),
+        *_assumed(base.result, arm.result),
+        *_other_history(len(all_pairs) - len(pairs)),
+    )
     reason = incomparable(base.result, arm.result) or _other_prompts(pairs)
     if reason:
         none = undefined(reason)
@@ -173,6 +179,11 @@ def _no_pair(arm: Arm, base: Arm | None) -> str:
 def _other_prompts(pairs: Sequence[Pair]) -> str:
     count = rendered_differently(pairs)
     return f"not comparable: {count} prompts were rendered differently" if count else ""
+
+
+def _other_history(left: int) -> Iterator[str]:
+    if left:
+        yield f"{left} later turns follow another earlier answer than the baseline's: not compared"
 
 
 def _assumed(base: PointResult, result: PointResult) -> Iterator[str]:

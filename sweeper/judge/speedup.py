@@ -54,9 +54,33 @@ def identical_share(pairs: Sequence[Pair], *, greedy: bool, seed: int) -> Figure
 
 
 def rendered_differently(pairs: Sequence[Pair]) -> int:
-    """How many prompts of the pairs reached the two servers as different text."""
-    digests = ((b.prompt_id, b.prompt_digest, c.prompt_digest) for b, c in pairs)
+    """How many prompts of the pairs reached the two servers as different text.
+
+    Of several turns that is the first: later ones hold the model's own answers.
+    """
+    digests = ((b.prompt_id, b.prompt_digest, c.prompt_digest) for b, c in pairs if not c.turn)
     return len({prompt for prompt, x, y in digests if x and y and x != y})
+
+
+def same_history(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The pairs whose prompts are equal: a later turn holds earlier answers, which may differ.
+
+    Where a server does not say what it rendered, the earlier answers themselves are compared.
+    """
+    differ = {_at(c, c.turn) for b, c in pairs if not same_output(b, c)}
+    return tuple((b, c) for b, c in pairs if not c.turn or _same_prompt(b, c, differ))
+
+
+def _same_prompt(
+    base: RequestRecord, one: RequestRecord, differ: set[tuple[str, int, int]]
+) -> bool:
+    if base.prompt_digest and one.prompt_digest:
+        return base.prompt_digest == one.prompt_digest
+    return not any(_at(one, turn) in differ for turn in range(one.turn))
+
+
+def _at(record: RequestRecord, turn: int) -> tuple[str, int, int]:
+    return record.prompt_id, record.repeat, turn
 
 
 def same_output(one: RequestRecord, other: RequestRecord) -> bool:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sweeper import store
-from sweeper.drive.datasets import digest, read_prompts
+from sweeper.drive.datasets import prompts_of
 from sweeper.errors import DatasetError, ServerError
 from sweeper.measure.point import Emit, measure, unmeasured
 from sweeper.serve.session import serve
 from sweeper.store import PointFolder, SweepFolder
-from sweeper.values import Dataset, Event, Group, PlannedPoint, PointResult, Prompt
+from sweeper.values import Event, Group, PlannedPoint, PointResult
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
                 folder.set_aside(home)
                 with _log_to(home):
                     try:
-                        prompts = _prompts(planned.point.dataset)
+                        prompts = prompts_of(planned.point.dataset)
                     except DatasetError as problem:
                         refused = (planned,)
                         results += _fail_rest(
@@ -111,14 +111,6 @@ def _fail_rest(
             emit(Event(kind="point_ended", point=planned.number, text=reason))
             failed.append(result)
     return failed
-
-
-def _prompts(dataset: Dataset) -> tuple[Prompt, ...]:
-    """The prompts as planned; a file that has changed since is refused."""
-    path = Path(dataset.path)
-    if digest(path) != dataset.digest:
-        raise DatasetError(f"{path} has changed since the sweep was planned; plan it again")
-    return read_prompts(path, limit=dataset.limit)
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def _run(one: _Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     load = point.load
     requests = asked_for(prompts, point.sampling, point.repeats, load)
     # 0: as many as there is time for.
-    total = load.requests or (0 if load.cycle else len(prompts) * point.repeats)
+    total = load.requests or (0 if load.cycle else sum(p.turns for p in prompts) * point.repeats)
     one.warnings += [*point.warnings, *one.session.notes, *cautions(point, one.session.here)]
     _canary(one, prompts[0])
     _warm_up(one, prompts[0])

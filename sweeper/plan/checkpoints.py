@@ -7,13 +7,14 @@ hub's cache is said to be unchecked.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from sweeper.plan.checkpoint import Absent, Checkpoint, context_length, find
 from sweeper.plan.findings import Finding, Findings, mistake, warning
 from sweeper.plan.heads import head_findings
 from sweeper.plan.rules import RULES, MethodRule
-from sweeper.plan.tokens import CANNOT_COUNT, count_tokens, difference, vocabulary
+from sweeper.plan.tokens import CANNOT_COUNT, beyond, count_tokens, difference, vocabulary
 from sweeper.plan.validity import WHERE, split_mistake
 from sweeper.values import Json, Point, Prompt
 
@@ -36,7 +37,38 @@ def check_checkpoints(point: Point, longest_prompt_tokens: int | None) -> Findin
 def count_prompt_tokens(point: Point, prompts: Sequence[Prompt]) -> int | None:
     """Tokens of the longest prompt by the target's tokenizer; ``None`` where that is not here."""
     target = find(point.server.model, point.server.revision, _env(point))
-    return None if isinstance(target, Absent) else count_tokens(target.folder, prompts)
+    if isinstance(target, Absent):
+        return None
+    return count_tokens(target.folder, prompts, point.sampling.max_tokens)
+
+
+def too_long(point: Point, prompts: Sequence[Prompt]) -> tuple[str, ...]:
+    """``FILE:LINE: …`` for every prompt that leaves no room for its answer in the target's context.
+
+    Empty where prompts cannot be counted here.
+    """
+    target = find(point.server.model, point.server.revision, _env(point))
+    limit = None if isinstance(target, Absent) else _target_limit(point, target)
+    if isinstance(target, Absent) or limit is None:
+        return ()
+    answer = point.sampling.max_tokens
+    found = beyond(target.folder, prompts, limit - answer, answer)
+    return tuple(
+        f"{_place(point, prompt)}: {tokens} tokens and an answer of {answer} are more than the "
+        f"target's context of {limit}; shorten the prompt or sampling.max_tokens"
+        for prompt, tokens in found
+    )
+
+
+def _place(point: Point, prompt: Prompt) -> str:
+    path = point.dataset.path
+    return f"{path}:{prompt.line}" if prompt.line else f"{path}: prompt {prompt.id}"
+
+
+def target_folder(model: str, revision: str | None, env: Iterable[tuple[str, str]]) -> Path | None:
+    """Where the target's files are on this machine, ``None`` where they are not."""
+    target = find(model, revision, os.environ | dict(env))
+    return None if isinstance(target, Absent) else target.folder
 
 
 def _env(point: Point) -> Mapping[str, str]:

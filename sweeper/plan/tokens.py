@@ -69,23 +69,46 @@ def difference(target: Vocabulary, draft: Vocabulary) -> tuple[str, str]:
     return "", f"{missing} token ids are in only one of the two tokenizers"
 
 
-def count_tokens(folder: Path, prompts: Sequence[Prompt]) -> int | None:
+def count_tokens(folder: Path, prompts: Sequence[Prompt], answer: int = 0) -> int | None:
     """Tokens of the longest prompt as the server would render it; ``None`` where it cannot be said.
 
-    Without a usable chat template the texts are counted, with some tokens more a message.
+    Of a prompt with several turns that is the last one, with ``answer`` tokens for each answer
+    before it. Without a usable chat template the texts are counted, and some tokens more for
+    each message.
     """
     tokenizer = _tokenizer(folder)
     if tokenizer is None:
         return None
     template = _template(folder)
-    rendered = sorted((_rendered(p, template) for p in prompts), key=_at_most, reverse=True)
+    rendered = (_rendered(p, template, answer) for p in prompts)
     longest = 0
-    for one in rendered:
+    for one in sorted(rendered, key=_at_most, reverse=True):
         if _at_most(one) <= longest:
             break
-        found = tokenizer.encode(one.text, add_special_tokens=not one.chat)
-        longest = max(longest, len(found.ids) + one.more)
+        longest = max(longest, _length(one, tokenizer))
     return longest
+
+
+def beyond(
+    folder: Path, prompts: Sequence[Prompt], room: int, answer: int
+) -> tuple[tuple[Prompt, int], ...]:
+    """The prompts of more than ``room`` tokens, with their tokens, in their order."""
+    tokenizer, template = _tokenizer(folder), _template(folder)
+    if tokenizer is None:
+        return ()
+    rendered = ((p, _rendered(p, template, answer)) for p in prompts)
+    counted = ((p, _length(one, tokenizer)) for p, one in rendered if _at_most(one) > room)
+    return tuple((p, tokens) for p, tokens in counted if tokens > room)
+
+
+def ordinary_ids(folder: Path) -> tuple[int, ...]:
+    """Ids of the vocabulary without special and added tokens; empty where it cannot be read."""
+    try:
+        data = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        added = {item["id"] for item in data.get("added_tokens") or ()}
+        return tuple(sorted(_by_id(data["model"]["vocab"]).keys() - added))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +118,11 @@ class _Rendered:
     text: str
     chat: bool
     more: int = 0
+
+
+def _length(one: _Rendered, tokenizer: Any) -> int:
+    found = tokenizer.encode(one.text, add_special_tokens=not one.chat) if one.text else None
+    return (len(found.ids) if found else 0) + one.more
 
 
 def _at_most(one: _Rendered) -> int:
@@ -146,19 +174,26 @@ def _template_text(folder: Path) -> str:
     return str(settings["chat_template"])
 
 
-def _rendered(prompt: Prompt, template: jinja2.Template | None) -> _Rendered:
+def _rendered(prompt: Prompt, template: jinja2.Template | None, answer: int) -> _Rendered:
     if prompt.messages is None:
-        return _Rendered(text=prompt.text or "", chat=False)
+        ids = len(prompt.token_ids or ())
+        return _Rendered(text=prompt.text or "", chat=False, more=ids)
     messages = [{"role": m.role, "content": m.content} for m in prompt.messages]
+    for asked in prompt.follow_ups:
+        messages += [{"role": "assistant", "content": ""}, {"role": "user", "content": asked}]
+    answers = answer * len(prompt.follow_ups)
     plain = _Rendered(
-        text="\n".join(m["content"] for m in messages),
+        text="\n".join(m["content"] for m in messages) + (prompt.tools or ""),
         chat=True,
-        more=_A_MESSAGE * len(messages),
+        more=_A_MESSAGE * len(messages) + answers,
     )
     if template is None:
         return plain
+    extra = json.loads(prompt.template_kwargs or "{}")
+    if prompt.tools:
+        extra["tools"] = json.loads(prompt.tools)
     try:
-        text = template.render(messages=messages, add_generation_prompt=True)
+        text = template.render(messages=messages, add_generation_prompt=True, **extra)
     except Exception:  # a template may call what only transformers has
         return plain
-    return _Rendered(text=text, chat=True)
+    return _Rendered(text=text, chat=True, more=answers)

@@ -11,7 +11,7 @@ from rich.text import Text
 from sweeper.durations import clock
 from sweeper.plan.estimate import Estimate
 from sweeper.serve.command import shown
-from sweeper.values import Group, Plan, PlannedPoint
+from sweeper.values import Dataset, Group, Plan, PlannedPoint
 
 
 def print_plan(
@@ -118,8 +118,8 @@ def _points(plan: Plan, found: Estimate | None, kept: Collection[int]) -> Table:
                 str(p.number),
                 point.method,
                 str(point.gamma) if point.gamma else "–",
-                point.dataset.name,
-                str(point.dataset.prompts),
+                point.dataset.label,
+                _prompts(point.dataset),
                 point.sampling.name,
                 point.load.label,
                 str(number),
@@ -135,6 +135,11 @@ def _note(planned: PlannedPoint, kept: Collection[int]) -> str:
     if planned.number in kept:
         return "kept"
     return "" if planned.jobs else "added as baseline"
+
+
+def _prompts(dataset: Dataset) -> str:
+    turns = f" ({dataset.requests} turns)" if dataset.requests else ""
+    return f"{dataset.prompts}{turns}"
 
 
 def _command(group: Group) -> str:

@@ -11,6 +11,7 @@ from sweeper.judge.speedup import (
     pair,
     rendered_differently,
     request_time_ratio,
+    same_history,
 )
 from sweeper.values import RequestRecord
 from tests.unit.sweeps import record
@@ -125,3 +126,27 @@ def test_prompts_that_arrived_as_other_text_are_counted() -> None:
     base = [record("a", prompt_digest="x"), record("b", prompt_digest=None), record("c")]
     other = [record("a", prompt_digest="y"), record("b"), record("c")]
     assert rendered_differently(pair(base, other)) == 1
+
+
+def turns(name: str, *answers: str, digests: bool = True) -> list[RequestRecord]:
+    """One conversation: a prompt's digest is that of all answers before it."""
+    return [
+        record(
+            name,
+            turn=turn,
+            text=answer,
+            token_ids=None,
+            prompt_digest="".join(answers[:turn]) or "first" if digests else None,
+        )
+        for turn, answer in enumerate(answers)
+    ]
+
+
+@pytest.mark.parametrize("digests", [True, False])
+def test_a_later_turn_is_compared_only_after_equal_answers(digests: bool) -> None:
+    base = [*turns("p", "x", "y", "z", digests=digests), *turns("q", "x", "y", digests=digests)]
+    arm = [*turns("p", "x", "Y", "z", digests=digests), *turns("q", "X", "y", digests=digests)]
+    pairs = pair(base, arm)
+    assert rendered_differently(pairs) == 0
+    kept = [(c.prompt_id, c.turn) for _, c in same_history(pairs)]
+    assert kept == [("p", 0), ("p", 1), ("q", 0)]

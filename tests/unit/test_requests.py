@@ -15,6 +15,7 @@ from sweeper.drive.requests import (
     requests_of,
 )
 from sweeper.values import Message, Prompt, Sampling
+from tests.unit.sweeps import record
 
 GREEDY = Sampling(
     name="greedy",
@@ -74,3 +75,43 @@ def test_extra_prompts_have_the_shape_of_the_measured_ones() -> None:
     (plain,) = extra_prompts(PLAIN, ["x"], "canary")
     assert chat.messages == (Message(role="user", content="x"),) and chat.text is None
     assert plain.text == "x" and plain.messages is None
+
+
+TWO_TURNS = Prompt(
+    id="t", messages=(Message(role="user", content="hi"),), follow_ups=("and?", "so?")
+)
+
+
+def test_a_later_turn_is_sent_with_the_models_own_answers() -> None:
+    (first,) = requests_of([TWO_TURNS], GREEDY)
+    second = first.after(record("t", text="hello"))
+    assert second is not None
+    assert (second.turn, second.body["messages"]) == (
+        1,
+        [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "hello"},
+            {"role": "user", "content": "and?"},
+        ],
+    )
+    assert second.body["seed"] != first.body["seed"]
+    third = second.after(record("t", text="well"))
+    assert third is not None and third.after(record("t")) is None
+    assert first.body["messages"] == [{"role": "user", "content": "hi"}]
+
+
+def test_no_turn_follows_a_failed_one() -> None:
+    (first,) = requests_of([TWO_TURNS], GREEDY)
+    assert first.after(record("t", error="HTTP 500")) is None
+
+
+def test_tools_and_template_arguments_reach_the_template() -> None:
+    tools = '[{"type": "function", "function": {"name": "f"}}]'
+    body = body_of(replace(CHATTED, tools=tools, template_kwargs='{"thinking": false}'), GREEDY)
+    assert body["tools"] == [{"type": "function", "function": {"name": "f"}}]
+    assert body["tool_choice"] == "none" and body["chat_template_kwargs"] == {"thinking": False}
+
+
+def test_prompts_of_ids_are_sent_as_ids() -> None:
+    (request,) = requests_of([Prompt(id="r", token_ids=(5, 6))], GREEDY)
+    assert (request.path, request.body["prompt"]) == (COMPLETIONS, [5, 6])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import json
 import warnings
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from sweeper.values import Json, Message, Prompt
 
-KEYS = ("id", "category", "messages", "prompt", "reference", "expected", "entry_point", "tests")
-TEXT_KEYS = tuple(key for key in KEYS if key != "messages")
+KEYS = (
+    *("id", "category", "messages", "prompt", "tools"),
+    *("reference", "expected", "entry_point", "tests"),
+)
+TEXT_KEYS = tuple(key for key in KEYS if key not in ("messages", "tools"))
 ROLES = ("system", "user", "assistant")
 
 NAMES_ELSEWHERE = {
@@ -26,6 +30,7 @@ NAMES_ELSEWHERE = {
 """Keys of well-known prompt files which no spelling distance leads to ours."""
 
 EXAMPLE = '{"role": "user", "content": "..."}'
+A_TOOL = '{"type": "function", "function": {"name": "..."}}'
 
 
 def to_prompt(entry: dict[str, Json], default_id: str) -> Prompt:
@@ -39,6 +44,7 @@ def to_prompt(entry: dict[str, Json], default_id: str) -> Prompt:
         reference=entry.get("reference") or entry.get("expected"),
         entry_point=entry.get("entry_point"),
         tests=entry.get("tests"),
+        tools=json.dumps(entry["tools"], ensure_ascii=False) if entry.get("tools") else None,
     )
 
 
@@ -49,16 +55,18 @@ def mistakes_of(entry: Json) -> Iterator[str]:
     """
     if not isinstance(entry, dict):
         shapes = f'write {{"prompt": "..."}} or {{"messages": [{EXAMPLE}]}}'
-        yield f"the line holds {_kind(entry)}, not an object; {shapes}"
+        yield f"the line holds {kind_of(entry)}, not an object; {shapes}"
         return
     given = {key: value for key, value in entry.items() if value is not None}
     yield from _unknown_keys(entry, KEYS)
     yield from _choice(given)
     for key in TEXT_KEYS:
         if key in given:
-            yield from _text(f'"{key}"', given[key])
+            yield from text_mistakes(f'"{key}"', given[key])
     if "messages" in given:
         yield from _messages(given["messages"])
+    if "tools" in given:
+        yield from _tools(given["tools"], chat="messages" in given)
     yield from _code(given)
 
 
@@ -77,7 +85,7 @@ def _choice(given: dict[str, Json]) -> Iterator[str]:
 
 def _messages(messages: Json) -> Iterator[str]:
     if not isinstance(messages, list):
-        yield f'"messages" is {_kind(messages)}, not a list; write [{EXAMPLE}]'
+        yield f'"messages" is {kind_of(messages)}, not a list; write [{EXAMPLE}]'
         return
     if not messages:
         yield f'"messages" is empty; write [{EXAMPLE}]'
@@ -88,14 +96,14 @@ def _messages(messages: Json) -> Iterator[str]:
 
 def _message(where: str, message: Json) -> Iterator[str]:
     if not isinstance(message, dict):
-        yield f"{where} is {_kind(message)}, not an object; write {EXAMPLE}"
+        yield f"{where} is {kind_of(message)}, not an object; write {EXAMPLE}"
         return
     yield from _unknown_keys(message, ("role", "content"), f" in {where}")
     for key in ("role", "content"):
         if message.get(key) is None:
             yield f'{where} has no "{key}"; write {EXAMPLE}'
         else:
-            yield from _text(f"{where}.{key}", message[key])
+            yield from text_mistakes(f"{where}.{key}", message[key])
     role = message.get("role")
     if isinstance(role, str) and role.strip() and role not in ROLES:
         yield f'{where}.role is "{role}"; {_meant(role, ROLES, "roles")}'
@@ -107,6 +115,18 @@ def _turns(roles: list[str]) -> Iterator[str]:
         yield f'"messages" has no user turn; add {EXAMPLE} at the end'
     elif roles[-1] != "user":
         yield f"the last message is from the {roles[-1]}; end with the user turn to be answered"
+
+
+def _tools(tools: Json, *, chat: bool) -> Iterator[str]:
+    if not isinstance(tools, list) or not all(map(_is_tool, tools)):
+        yield f'"tools" is not a list of functions; write [{A_TOOL}]'
+    elif tools and not chat:
+        yield '"tools" go with "messages": the chat template shows them; use "messages"'
+
+
+def _is_tool(tool: Json) -> bool:
+    function = tool.get("function") if isinstance(tool, dict) else None
+    return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
 def _code(given: dict[str, Json]) -> Iterator[str]:
@@ -126,11 +146,12 @@ def _code(given: dict[str, Json]) -> Iterator[str]:
         yield f'"tests" is not Python: {error}; write assertions'
 
 
-def _text(where: str, value: Json) -> Iterator[str]:
+def text_mistakes(where: str, value: Json) -> Iterator[str]:
+    """What keeps a value from being a text with something in it."""
     if isinstance(value, list | dict):
-        yield f"{where} is {_kind(value)}, not a string; write the text itself"
+        yield f"{where} is {kind_of(value)}, not a string; write the text itself"
     elif not isinstance(value, str):
-        yield f"{where} is {_kind(value)}, not a string; put quotes around it"
+        yield f"{where} is {kind_of(value)}, not a string; put quotes around it"
     elif not value.strip():
         yield f"{where} is empty; write a text or leave it out"
     elif any("\ud800" <= character <= "\udfff" for character in value):
@@ -152,7 +173,7 @@ def _meant(word: str, known: Iterable[str], noun: str) -> str:
     return f"the {noun} are {', '.join(known)}"
 
 
-def _kind(value: Json) -> str:
+def kind_of(value: Json) -> str:
     """The JSON name of a value's type, numbers and booleans with the value."""
     if value is None:
         return "null"

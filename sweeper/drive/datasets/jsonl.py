@@ -1,4 +1,4 @@
-"""Prompt files: JSON lines in UTF-8, one prompt a line; shipped and user files alike."""
+"""Files of JSON lines in UTF-8, one prompt a line: ours, users' and those of benchmarks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import hashlib
 import json
 import shlex
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import zip_longest
 from pathlib import Path
 
 from sweeper.drive.datasets.entry import mistakes_of, to_prompt
 from sweeper.errors import DatasetError
-from sweeper.values import Dataset, Json, Prompt
+from sweeper.values import Json, Prompt
 
 MISTAKES_SHOWN = 20
 
@@ -20,35 +22,38 @@ Mistake = tuple[int, str]
 """Line number from 1, and ``what is wrong; what would be right``."""
 
 
-def describe(name: str, path: Path, limit: int | None) -> Dataset:
-    """The dataset as a frozen value, after reading and checking the whole file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What an object of one line holds.
 
-    ``prompts`` is the number of prompts used, ``limit`` applied; ``path`` is made absolute, as
-    points run in other folders.
+    ``to_prompt`` gets an entry without mistakes and the id to take where it has none. ``id_key``
+    names the entry's id. ``in_turn`` takes a prompt of each category in turn, so that the first
+    few are of all of them.
     """
-    data = _read(path)
-    prompts = _parse(path, data, limit)
-    return Dataset(
-        name=name,
-        path=str(path.absolute()),
-        digest=hashlib.sha256(data).hexdigest(),
-        limit=limit,
-        prompts=len(prompts),
-    )
+
+    mistakes_of: Callable[[Json], Iterable[str]]
+    to_prompt: Callable[[dict[str, Json], str], Prompt]
+    id_key: str = "id"
+    in_turn: bool = False
 
 
-def read_prompts(path: Path, *, limit: int | None = None) -> tuple[Prompt, ...]:
+OURS = Shape(mistakes_of=mistakes_of, to_prompt=to_prompt)
+
+
+def read_prompts(
+    path: Path, *, limit: int | None = None, shape: Shape = OURS
+) -> tuple[Prompt, ...]:
     """The first ``limit`` prompts of a file, all of them by default.
 
     The whole file is checked whatever the limit. Raises :class:`DatasetError` that lists every
     mistake, the first 20 in words.
     """
-    return _parse(path, _read(path), limit)
+    return _parse(path, read_bytes(path), limit, shape)
 
 
 def digest(path: Path) -> str:
     """SHA-256 of the file's bytes, in hex."""
-    return hashlib.sha256(_read(path)).hexdigest()
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 def shipped(name: str) -> Path:
@@ -60,7 +65,8 @@ def shipped(name: str) -> Path:
     return files[name]
 
 
-def _read(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """The file's bytes, or what to do about a file that cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -81,7 +87,7 @@ def _meant(word: str, known: Sequence[str] | dict[str, Path]) -> str:
     return f'did you mean "{close[0]}"? ' if close else ""
 
 
-def _parse(path: Path, data: bytes, limit: int | None) -> tuple[Prompt, ...]:
+def _parse(path: Path, data: bytes, limit: int | None, shape: Shape) -> tuple[Prompt, ...]:
     text = data.removeprefix(BOM_UTF8)
     if not text.strip():
         raise DatasetError(f"{path}: the file is empty; write one JSON object a line")
@@ -96,12 +102,24 @@ def _parse(path: Path, data: bytes, limit: int | None) -> tuple[Prompt, ...]:
             entries[number] = _entry(line.removesuffix(b"\r"))
         except DatasetError as error:
             mistakes.append((number, str(error)))
-    mistakes += [(n, text) for n, entry in entries.items() for text in mistakes_of(entry)]
-    mistakes += _duplicates(entries)
+    mistakes += [(n, text) for n, entry in entries.items() for text in shape.mistakes_of(entry)]
+    mistakes += _duplicates(entries, shape.id_key)
     if mistakes:
-        raise DatasetError(_listed(path, mistakes))
-    prompts = tuple(to_prompt(entry, f"line-{number}") for number, entry in entries.items())
-    return _first(path, prompts, limit)
+        raise DatasetError(listed(path, mistakes))
+    prompts = tuple(
+        replace(shape.to_prompt(entry, f"line-{number}"), line=number)
+        for number, entry in entries.items()
+    )
+    return first(path, in_turn(prompts) if shape.in_turn else prompts, limit)
+
+
+def in_turn(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
+    """The first prompt of every category, then the second of every one, and so on."""
+    by_category: dict[str | None, list[Prompt]] = {}
+    for prompt in prompts:
+        by_category.setdefault(prompt.category, []).append(prompt)
+    rounds = zip_longest(*by_category.values())
+    return tuple(prompt for each in rounds for prompt in each if prompt is not None)
 
 
 def _entry(raw: bytes) -> Json:
@@ -143,24 +161,26 @@ def _encoding_mistakes(path: Path, data: bytes) -> Iterator[Mistake]:
         yield first, f"the line ends in CRLF ({crlf} in the file); {fix}"
 
 
-def _duplicates(entries: dict[int, Json]) -> Iterator[Mistake]:
+def _duplicates(entries: dict[int, Json], id_key: str) -> Iterator[Mistake]:
     seen: dict[str, int] = {}
     for number, entry in entries.items():
-        given = entry.get("id") if isinstance(entry, dict) else None
-        name = given if isinstance(given, str) else f"line-{number}"
+        given = entry.get(id_key) if isinstance(entry, dict) else None
+        name = str(given) if isinstance(given, str | int) else f"line-{number}"
         first = seen.setdefault(name, number)
         if first != number:
             yield number, f'the id "{name}" is that of line {first} too; ids must be unique'
 
 
-def _listed(path: Path, mistakes: list[Mistake]) -> str:
+def listed(path: Path | str, mistakes: Iterable[Mistake]) -> str:
+    """Mistakes in the order of their lines, one ``file:line: what; fix`` each, 20 at most."""
     ordered = sorted(mistakes, key=lambda mistake: mistake[0])
     lines = [f"{path}:{number}: {text}" for number, text in ordered[:MISTAKES_SHOWN]]
     more = len(ordered) - len(lines)
     return "\n".join([*lines, f"and {more} more"] if more else lines)
 
 
-def _first(path: Path, prompts: tuple[Prompt, ...], limit: int | None) -> tuple[Prompt, ...]:
+def first(path: Path | str, prompts: tuple[Prompt, ...], limit: int | None) -> tuple[Prompt, ...]:
+    """The first ``limit`` of the prompts that ``path`` holds."""
     if limit is None:
         return prompts
     if limit < 1:
