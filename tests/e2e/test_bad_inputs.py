@@ -28,7 +28,7 @@ def refused(tmp_path: Path, *overrides: str) -> str:
             "sampling.temprature=1",
             "sweeper: sampling.temprature: unknown key. Did you mean 'temperature'?",
         ),
-        ("dataset=jsonl", "dataset.file"),
+        ("dataset=jsonl", "dataset.path: give the JSONL file of your prompts"),
         ("method=eagle3", "set target.drafts.eagle3=PATH or method.speculative.model=PATH"),
         ("target.model=/no/such/folder", "target.model: /no/such/folder is not there"),
     ],
@@ -55,7 +55,7 @@ def test_all_wrong_points_are_listed_at_once(tmp_path: Path) -> None:
 def test_a_wrong_prompt_file(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_bytes(content)
-    assert sentence in refused(tmp_path, "dataset=jsonl", f"dataset.file={path}")
+    assert sentence in refused(tmp_path, "dataset=jsonl", f"dataset.path={path}")
 
 
 def test_vllm_not_installed(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ LINES = [
     ('{"prompt": "a", "catgory": "b"}', 'unknown key "catgory"; did you mean "category"?'),
     ('{"prompt": "a", "task_id": "b"}', 'unknown key "task_id"; did you mean "id"?'),
     ('{"prompt": "a", "zzz": "b"}', 'unknown key "zzz"; the keys are id, category, messages, '
-                                    'prompt, tools,  reference, expected, entry_point, tests'),
+                                    'prompt, tools, reference, expected, entry_point, tests'),
     ('{"prompt": "a", "messages": [{"role": "user", "content": "a"}]}',
      'both "prompt" and "messages" are given; keep "messages" for the chat endpoint or "prompt" '
      'for the completions endpoint'),
