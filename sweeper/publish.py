@@ -10,9 +10,8 @@ from pathlib import Path
 from types import FrameType
 
 from sweeper.errors import PublishError, UserError
-from sweeper.judge.compare import compare
 from sweeper.report.mlflow import publish
-from sweeper.report.tables import write_tables
+from sweeper.report.outcome import write_report
 from sweeper.store import SweepFolder, read_sweep
 from sweeper.values import Json
 
@@ -32,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)  # so that no run is left RUNNING
     try:
         folder = SweepFolder(arguments.folder)
-        comparisons = compare(folder)
-        write_tables(folder, comparisons)
+        judgement, _ = write_report(folder)
+        comparisons = judgement.comparisons
         run = publish(folder, comparisons, *_tracker(arguments, read_sweep(folder).settings))
     except (UserError, PublishError) as problem:
         print(f"sweeper.publish: {problem}", file=sys.stderr)

@@ -8,6 +8,7 @@ In ``outputs/<date>/<time>-<id>/``::
         requests.jsonl               one RequestRecord a line, appended as answers arrive
         counters.json                the server's counters before and after, raw
         result.json                  PointResult; its presence means the point has ended
+        requests.parquet             the requests as a table, made by the report
     servers/<key8>-<attempt>/
         server.log  server.json      vLLM's own output; argv, resolved config, start, stop seconds
     groups/<key8>/                   only where a group runs in a process of its own
@@ -17,7 +18,8 @@ In ``outputs/<date>/<time>-<id>/``::
     submitit/                        scripts, pickles and output of Slurm jobs
     superseded/                      files of points that were measured again
     points.csv  points.parquet       the comparison table
-    report/                          what people read
+    requests.parquet                 every request of the sweep
+    report/                          what people read: index.html, report.md, plots as PNG
 """
 
 from __future__ import annotations
@@ -116,6 +118,10 @@ class PointFolder:
     @property
     def requests(self) -> Path:
         return self.path / "requests.jsonl"
+
+    @property
+    def requests_parquet(self) -> Path:
+        return self.path / "requests.parquet"
 
     @property
     def counters(self) -> Path:
@@ -221,6 +227,14 @@ class SweepFolder:
     @property
     def points_parquet(self) -> Path:
         return self.path / "points.parquet"
+
+    @property
+    def requests_parquet(self) -> Path:
+        return self.path / "requests.parquet"
+
+    @property
+    def page(self) -> Path:
+        return self.report / "index.html"
 
     @property
     def report(self) -> Path:

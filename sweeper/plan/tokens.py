@@ -76,8 +76,8 @@ def count_tokens(folder: Path, prompts: Sequence[Prompt], answer: int = 0) -> in
     before it. Without a usable chat template the texts are counted, and some tokens more for
     each message.
     """
-    tokenizer = _tokenizer(folder)
-    if tokenizer is None:
+    coder = tokenizer(folder)
+    if coder is None:
         return None
     template = _template(folder)
     rendered = (_rendered(p, template, answer) for p in prompts)
@@ -85,7 +85,7 @@ def count_tokens(folder: Path, prompts: Sequence[Prompt], answer: int = 0) -> in
     for one in sorted(rendered, key=_at_most, reverse=True):
         if _at_most(one) <= longest:
             break
-        longest = max(longest, _length(one, tokenizer))
+        longest = max(longest, _length(one, coder))
     return longest
 
 
@@ -93,11 +93,11 @@ def beyond(
     folder: Path, prompts: Sequence[Prompt], room: int, answer: int
 ) -> tuple[tuple[Prompt, int], ...]:
     """The prompts of more than ``room`` tokens, with their tokens, in their order."""
-    tokenizer, template = _tokenizer(folder), _template(folder)
-    if tokenizer is None:
+    coder, template = tokenizer(folder), _template(folder)
+    if coder is None:
         return ()
     rendered = ((p, _rendered(p, template, answer)) for p in prompts)
-    counted = ((p, _length(one, tokenizer)) for p, one in rendered if _at_most(one) > room)
+    counted = ((p, _length(one, coder)) for p, one in rendered if _at_most(one) > room)
     return tuple((p, tokens) for p, tokens in counted if tokens > room)
 
 
@@ -120,8 +120,8 @@ class _Rendered:
     more: int = 0
 
 
-def _length(one: _Rendered, tokenizer: Any) -> int:
-    found = tokenizer.encode(one.text, add_special_tokens=not one.chat) if one.text else None
+def _length(one: _Rendered, coder: Any) -> int:
+    found = coder.encode(one.text, add_special_tokens=not one.chat) if one.text else None
     return (len(found.ids) if found else 0) + one.more
 
 
@@ -142,7 +142,8 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _tokenizer(folder: Path) -> Any:
+def tokenizer(folder: Path) -> Any:
+    """The one of the package tokenizers; ``None`` without the package or a readable file."""
     try:
         from tokenizers import Tokenizer
     except ImportError:

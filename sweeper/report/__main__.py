@@ -1,4 +1,4 @@
-"""``python -m sweeper.report DIR``: the tables again, from the files of a sweep."""
+"""``python -m sweeper.report DIR``: tables and page again, from the files of a sweep."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from sweeper.errors import UserError
-from sweeper.judge.compare import compare
-from sweeper.report.tables import print_table, write_tables
+from sweeper.report.outcome import console_here, write_report
+from sweeper.report.terminal import print_table, print_verdicts
 from sweeper.store import SweepFolder
 
 EXAMPLES = """\
@@ -19,31 +17,33 @@ examples:
   python -m sweeper.report outputs/2026-01-31/12-00-00-1a2b3c
   COLUMNS=160 NO_COLOR=1 python -m sweeper.report DIR > table.txt
 
-Writes points.csv, points.parquet and report/report.md in DIR; nothing is measured again.
+Writes report/index.html, report/report.md, points.csv, points.parquet and requests.parquet in DIR;
+nothing is measured again.
 exit status: 0 all points completed, 1 some did not, 2 DIR cannot be used, 130 interrupted
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write and print the tables of one sweep; the return value is the exit status."""
-    arguments = _parser().parse_args(argv)
+    arguments, console = _parser().parse_args(argv), console_here()
     try:
         folder = SweepFolder(arguments.folder)
-        comparisons = compare(folder)
-        write_tables(folder, comparisons)
-        print_table(Console(), comparisons)
+        judgement, page = write_report(folder)
+        print_table(console, judgement.comparisons)
+        print_verdicts(console, judgement)
+        console.print(f"page: {page}", soft_wrap=True, markup=False)
     except UserError as problem:
         print(f"sweeper.report: {problem}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    return 0 if all(c.completed for c in comparisons) else 1
+    return 0 if all(c.completed for c in judgement.comparisons) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m sweeper.report",
-        description="Redo the comparison tables of a sweep from its files.",
+        description="Redo the tables and the page of a sweep from its files.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
+from sweeper.judge.judgement import Judgement
+from sweeper.report.columns import figures
 from sweeper.report.labels import (
     NOT_MEASURED,
     Group,
@@ -16,6 +18,7 @@ from sweeper.report.labels import (
     remarks,
     starred,
 )
+from sweeper.report.wording import escape, verdict_markdown
 
 HEADER = (
     "method γ",
@@ -33,32 +36,45 @@ HEADER = (
 )
 INTRO = """\
 A figure is followed by its 95 % interval, a bootstrap over prompts. The speed-up is the output \
-rate over that of the baseline, first row, on the same requests. Request times are of sequential \
-requests that were not streamed, so there is no TTFT or TPOT here.
+rate over that of the baseline, first row, on the same requests.
+"""
+SEQUENTIAL = """\
+Request times are of sequential requests that were not streamed, so there is no TTFT or TPOT here.
 """
 
 
-def markdown(comparisons: Sequence[Comparison]) -> str:
-    """The whole page."""
+def markdown(judgement: Judgement) -> str:
+    """The whole page, the verdict first."""
+    comparisons = judgement.comparisons
     synthetic = any(c.synthetic for c in comparisons)
     title = "# Speculative decoding, compared" + (" (SYNTHETIC rows)" if synthetic else "")
-    parts = [title, INTRO.strip(), *(_section(group) for group in groups(comparisons))]
+    parts = [
+        title,
+        verdict_markdown(judgement),
+        _intro(comparisons),
+        *(_section(group) for group in groups(comparisons)),
+    ]
     notes = footnotes(comparisons)
     if notes:
         parts.append("\n\n".join(notes).replace("* 1+A/S", r"\* 1+A/S"))
     return "\n\n".join(parts) + "\n"
 
 
+def _intro(comparisons: Sequence[Comparison]) -> str:
+    streamed = any(c.point.load.stream for c in comparisons)
+    return (INTRO if streamed else INTRO.strip() + " " + SEQUENTIAL).strip()
+
+
 def _section(group: Group) -> str:
     names = labels(group)
     lines = [
-        f"## {_escape(heading(group))}",
+        f"## {escape(heading(group))}",
         "",
         _line(HEADER),
         _line(("---",) * len(HEADER)),
         *(_line(_cells(one, names[one.number])) for one in group),
     ]
-    odd = [f"- {_escape(sentence)}" for sentence in remarks(group)]
+    odd = [f"- {escape(sentence)}" for sentence in remarks(group)]
     return "\n".join([*lines, *([""] if odd else []), *odd])
 
 
@@ -67,7 +83,7 @@ def _cells(one: Comparison, name: str) -> tuple[str, ...]:
     status = f"{one.status}: {one.reason}" if one.reason else one.status
     length = _say(drafts.mean_acceptance_length, 2, star)
     return (
-        _escape(name),
+        escape(name),
         "baseline" if one.point.is_baseline else _ratio(one.speedup),
         _say(drafts.tokens_per_decode_step, 2),
         _say(drafts.draft_coverage, 2),
@@ -76,9 +92,9 @@ def _cells(one: Comparison, name: str) -> tuple[str, ...]:
         _say(one.request_time_s, 3),
         _say(one.output_tokens_per_s, 1),
         _say(one.identical_share, 2),
-        NOT_MEASURED,
-        NOT_MEASURED,
-        _escape(status),
+        _say(one.latencies["tpot_ms_p99"], 1),
+        _say(figures(one)["quality"], 2),
+        escape(status),
     )
 
 
@@ -98,10 +114,3 @@ def _say(figure: Figure, digits: int, mark: str = "") -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _escape(text: str) -> str:
-    """Text that came from names and error messages must not break the table."""
-    for sign in "\\|*_`<[":
-        text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.split())

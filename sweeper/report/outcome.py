@@ -6,16 +6,20 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
 from sweeper import store
 from sweeper.errors import PublishError
 from sweeper.judge.compare import compare
+from sweeper.judge.judgement import Judgement, judge
 from sweeper.report.mlflow import default_tracking_uri, publish
+from sweeper.report.page.build import write_page
 from sweeper.report.progress import Watch
+from sweeper.report.requests import write_requests
 from sweeper.report.tables import write_tables
-from sweeper.report.terminal import print_table
+from sweeper.report.terminal import print_table, print_verdicts
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Sweep
 
@@ -32,16 +36,23 @@ def console_here() -> Console:
     return probe if wide else Console(highlight=False, width=120)
 
 
+def write_report(folder: SweepFolder) -> tuple[Judgement, Path]:
+    """Judge a sweep and write all that is read of it; the judgement and the page's path."""
+    judgement = judge(folder)
+    write_tables(folder, judgement)
+    write_requests(folder, judgement.comparisons)
+    return judgement, write_page(folder, judgement)
+
+
 def report(console: Console, folder: SweepFolder, track: bool) -> int:
-    """Write the tables, print them, publish; 0 when every point completed, else 1."""
+    """Write, publish and print all there is to say; 0 when every point completed, else 1."""
     sweep = store.read_sweep(folder)
-    comparisons = compare(folder)
-    write_tables(folder, comparisons)
-    print_table(console, comparisons)
+    judgement, page = write_report(folder)
+    print_table(console, judgement.comparisons)
     if track:
         uri = tracking_uri(folder, sweep)
         try:
-            publish(folder, comparisons, uri, sweep.settings["experiment"])
+            publish(folder, judgement.comparisons, uri, sweep.settings["experiment"])
             console.print(
                 f"MLflow: {uri}, experiment {sweep.settings['experiment']}", soft_wrap=True
             )
@@ -50,6 +61,8 @@ def report(console: Console, folder: SweepFolder, track: bool) -> int:
                 f"not in MLflow: {problem}\n  later: python -m sweeper.publish {folder.path}",
                 soft_wrap=True,
             )
+    print_verdicts(console, judgement)
+    console.print(f"page: {page}", soft_wrap=True, markup=False)
     results = store.read_results(folder, sweep.plan, sweep.id)
     done = all(
         p.number in results and results[p.number].status == "completed" for p in sweep.plan.points

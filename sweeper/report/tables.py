@@ -9,6 +9,7 @@ import pandas as pd
 
 from sweeper.errors import StoreError
 from sweeper.judge.compare import Comparison
+from sweeper.judge.judgement import Judgement
 from sweeper.report.columns import columns, positions, row
 from sweeper.report.markdown import markdown
 from sweeper.report.terminal import print_table
@@ -26,13 +27,13 @@ def points_table(comparisons: Sequence[Comparison]) -> pd.DataFrame:
     )
 
 
-def write_tables(folder: SweepFolder, comparisons: Sequence[Comparison]) -> None:
+def write_tables(folder: SweepFolder, judgement: Judgement) -> None:
     """Write all three files; each is replaced as a whole or not at all."""
-    table = points_table(comparisons)
+    table = points_table(judgement.comparisons)
     try:
         write_text(folder.points_csv, table.to_csv(index=False, lineterminator="\n"))
         _write_parquet(folder, table)
-        write_text(folder.report / "report.md", markdown(comparisons))
+        write_text(folder.report / "report.md", markdown(judgement))
     except OSError as problem:
         raise StoreError(f"{folder.path}: cannot write the tables: {problem}") from None
 

@@ -12,6 +12,8 @@ from rich.text import Text
 from sweeper.judge.arms import NOT_YET
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
+from sweeper.judge.judgement import Judgement
+from sweeper.report.columns import figures
 from sweeper.report.labels import (
     NOT_MEASURED,
     Group,
@@ -22,6 +24,7 @@ from sweeper.report.labels import (
     remarks,
     starred,
 )
+from sweeper.report.wording import verdict_words, workload_line
 
 METHOD_AT_LEAST = 11
 
@@ -75,8 +78,10 @@ COLUMNS = (
     Column(
         header=("same", "output"), cell=lambda c: _say(c.identical_share, 0, percent=True), drop=8
     ),
-    Column(header=("TPOT", "P99 ms"), cell=lambda c: NOT_MEASURED, drop=6),
-    Column(header=("", "quality"), cell=lambda c: NOT_MEASURED, drop=7),
+    Column(header=("TPOT", "P99 ms"), cell=lambda c: _say(c.latencies["tpot_ms_p99"], 1), drop=6),
+    Column(
+        header=("", "quality"), cell=lambda c: _say(figures(c)["quality"], 0, percent=True), drop=7
+    ),
 )
 
 
@@ -107,6 +112,18 @@ def print_table(console: Console, comparisons: Sequence[Comparison]) -> None:
         _print_group(console, group, layout)
     for sentence in (*footnotes(comparisons), *_left_out(layout.dropped, console.width)):
         console.print(Text(sentence, style="dim"))
+
+
+def print_verdicts(console: Console, judgement: Judgement) -> None:
+    """The verdict of every workload with its command, and at the end the one over all."""
+    for one in judgement.workloads:
+        console.print(Text(workload_line(one), style="bold"))
+        if one.command:
+            console.print(Text(f"  {one.command}"), soft_wrap=True)
+    if len(judgement.workloads) > 1:
+        overall = judgement.overall
+        words = verdict_words(overall.verdict, None)
+        console.print(Text(f"all workloads: {words}. {overall.sentence}", style="bold"))
 
 
 def _fit(comparisons: Sequence[Comparison], width: int) -> _Layout:

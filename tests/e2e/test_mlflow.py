@@ -23,6 +23,7 @@ from mlflow import MlflowClient
 
 from sweeper.errors import PublishError
 from sweeper.judge.compare import compare
+from sweeper.judge.judgement import judge
 from sweeper.report.mlflow import default_tracking_uri, publish
 from sweeper.report.tables import write_tables
 from sweeper.store import SweepFolder
@@ -64,7 +65,7 @@ def outputs(fresh: Path, database: Path) -> Path:
 
 def told(sweep: SweepFolder, outputs: Path, experiment: str = "drafts") -> str:
     comparisons = compare(sweep)
-    write_tables(sweep, comparisons)
+    write_tables(sweep, judge(sweep))
     return publish(sweep, comparisons, default_tracking_uri(outputs), experiment)
 
 

@@ -10,9 +10,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from sweeper.judge.compare import Comparison, compare
+from sweeper.judge.judgement import judge
 from sweeper.report.__main__ import main
 from sweeper.report.markdown import markdown
 from sweeper.report.tables import points_table, print_table, write_tables
+from sweeper.store import SweepFolder
 from sweeper.values import RequestRecord, SpecCounts
 from tests.unit.sweeps import CHAT, GREEDY, Made, counts, folder, point, record
 
@@ -71,6 +73,10 @@ def compared(path: Path, *made: Made) -> tuple[Comparison, ...]:
     return compare(folder(path, *(made or (BASE, LOOKUP, BROKEN))))
 
 
+def paged(path: Path) -> str:
+    return markdown(judge(SweepFolder(path)))
+
+
 def printed(comparisons: tuple[Comparison, ...], width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
     print_table(console, comparisons)
@@ -116,9 +122,8 @@ def test_the_columns_of_a_sweep_that_measured_nothing_are_the_same(tmp_path: Pat
 
 
 def test_files_agree_and_leave_nothing_temporary(tmp_path: Path) -> None:
-    comparisons = compared(tmp_path)
-    sweep_folder = folder(tmp_path / "again", BASE, LOOKUP, BROKEN)
-    write_tables(sweep_folder, comparisons)
+    sweep_folder = folder(tmp_path, BASE, LOOKUP, BROKEN)
+    write_tables(sweep_folder, judge(sweep_folder))
     csv = pd.read_csv(sweep_folder.points_csv)
     parquet = pd.read_parquet(sweep_folder.points_parquet)
     assert list(csv.columns) == list(parquet.columns)
@@ -127,15 +132,15 @@ def test_files_agree_and_leave_nothing_temporary(tmp_path: Path) -> None:
     text = sweep_folder.points_csv.read_text(encoding="utf-8")
     assert "nan" not in text.lower()
     assert list(sweep_folder.path.rglob("*.tmp")) == []
-    assert (sweep_folder.report / "report.md").read_text(encoding="utf-8") == markdown(comparisons)
+    assert (sweep_folder.report / "report.md").read_text(encoding="utf-8") == paged(tmp_path)
 
 
 def test_writing_twice_writes_the_same_bytes(tmp_path: Path) -> None:
     sweep_folder = folder(tmp_path, BASE, LOOKUP)
     paths = (sweep_folder.points_csv, sweep_folder.points_parquet)
-    write_tables(sweep_folder, compare(sweep_folder))
+    write_tables(sweep_folder, judge(sweep_folder))
     first = [path.read_bytes() for path in paths]
-    write_tables(sweep_folder, compare(sweep_folder))
+    write_tables(sweep_folder, judge(sweep_folder))
     assert [path.read_bytes() for path in paths] == first
 
 
@@ -171,7 +176,7 @@ def test_what_80_columns_leave_out_is_said(tmp_path: Path) -> None:
 
 def test_five_hits_in_a_hundred_steps_are_never_headed_by_five(tmp_path: Path) -> None:
     comparisons = compared(tmp_path)
-    for lines in (printed(comparisons, 120), markdown(comparisons).splitlines()):
+    for lines in (printed(comparisons, 120), paged(tmp_path).splitlines()):
         ngram = next(line for line in lines if "ngram γ=4" in line)
         assert "1.20" in ngram
         assert "5.00 " not in ngram  # always with the star
@@ -190,7 +195,7 @@ def test_failed_points_are_rows_with_their_reason(tmp_path: Path) -> None:
     lines = printed(compared(tmp_path), 120)
     expected = "failed: server exited with 1: CUDA out of memory | see `server.log`"
     assert row(lines, "eagle3 γ=4").split(maxsplit=2)[2] == expected
-    page = markdown(compared(tmp_path / "md"))
+    page = paged(tmp_path)
     assert r"failed: server exited with 1: CUDA out of memory \| see \`server.log\` |" in page
 
 
@@ -201,7 +206,7 @@ def test_a_speedup_without_interval_is_not_shown(tmp_path: Path) -> None:
     assert "1.25" not in "\n".join(lines)
     reason = "no speed-up: 1 prompts in common with the baseline, 2 are needed"
     assert f"  ngram γ=4: {reason}" in lines
-    assert f"- ngram γ=4: {reason}" in markdown(comparisons)
+    assert f"- ngram γ=4: {reason}" in paged(tmp_path)
 
 
 def test_a_failed_baseline_is_named(tmp_path: Path) -> None:
@@ -240,7 +245,8 @@ def test_rows_that_would_look_alike_say_what_differs(tmp_path: Path) -> None:
     narrow = replace(LOOKUP, point=point("ngram", 4, speculative={"prompt_lookup_max": 2}))
     again = replace(LOOKUP, point=point("suffix", 24))
     warm = replace(LOOKUP, point=point("suffix", 24, warm=True))
-    page = markdown(compared(tmp_path, BASE, wide, narrow, again, warm))
+    compared(tmp_path, BASE, wide, narrow, again, warm)
+    page = paged(tmp_path)
     starts = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| ")]
     assert starts[3:] == [
         r"| ngram γ=4 prompt\_lookup\_max=5",
@@ -253,8 +259,8 @@ def test_rows_that_would_look_alike_say_what_differs(tmp_path: Path) -> None:
 def test_a_synthetic_row_says_so_everywhere(tmp_path: Path) -> None:
     control = point("ngram", 4, speculative={"rejection_sample_method": "synthetic"})
     comparisons = compared(tmp_path, BASE, replace(LOOKUP, point=control))
-    assert "ngram γ=4 SYNTHETIC" in markdown(comparisons)
-    assert markdown(comparisons).startswith("# Speculative decoding, compared (SYNTHETIC rows)\n")
+    assert "ngram γ=4 SYNTHETIC" in paged(tmp_path)
+    assert paged(tmp_path).startswith("# Speculative decoding, compared (SYNTHETIC rows)\n")
     assert "ngram γ=4 SYNTHETIC" in "\n".join(printed(comparisons, 120))
     assert points_table(comparisons)["synthetic"].tolist() == [False, True]
 
@@ -264,7 +270,7 @@ def test_odd_names_do_not_break_the_page(tmp_path: Path) -> None:
     sampling = replace(GREEDY, name="*x*")
     made = replace(BASE, point=point("none", 0, dataset=odd, sampling=sampling))
     comparisons = compared(tmp_path, made)
-    assert r"## a\|b \[bold]c\[/] é 日本 · \*x\* (T=0," in markdown(comparisons)
+    assert r"## a\|b \[bold]c\[/] é 日本 · \*x\* (T=0," in paged(tmp_path)
     assert "[bold]c[/] é 日本 · *x* (T=0," in "\n".join(printed(comparisons, 120))
 
 

@@ -1,0 +1,1 @@
+"""``report/index.html``: one page a sweep, with everything on it that a decision needs."""
