@@ -12,8 +12,8 @@ help:  ## this list
 setup:  ## make .venv with vLLM in it, and the demo's models; goes on where it stopped
 	@$(PYTHON) -m tools.setup
 
-sweep: setup  ## measure two methods on the demo model, on this machine's CPU
-	$(BIN)/python -m sweeper -m method=ngram,suffix gamma=2,4 dataset=code,chat
+sweep: setup  ## measure four methods on the demo model, on this machine's CPU
+	$(BIN)/python -m sweeper -m method=ngram,suffix,draft_model,eagle3 gamma=2,4 dataset=code,chat
 
 ui: setup  ## look at results in the browser
 	@$(BIN)/python -m sweeper.ui
