@@ -204,6 +204,7 @@ def _range_mistakes(s: Settings) -> list[str]:
             f"budget: {s.budget}: a time with its unit, such as 2h, 90m or 1h30m",
         ),
         *_load_rules(s.load),
+        *_rollout_rules(s.load, s.sampling),
         *((v <= 0, f"slo.{k}: {v}: above 0 milliseconds") for k, v in s.slo.limits.items()),
         (not s.server.start_timeout_s > 0, "server.start_timeout_s: above 0 seconds"),
         (
@@ -245,6 +246,23 @@ def _load_rules(load: Load) -> list[tuple[bool, str]]:
         ),
         (load.warmup_requests < 0, "load.warmup_requests: at least 0"),
         (not load.request_timeout_s > 0, "load.request_timeout_s: above 0 seconds"),
+    ]
+
+
+def _rollout_rules(load: Load, sampling: Sampling) -> list[tuple[bool, str]]:
+    batches = load.name == "rollout"
+    return [
+        (sampling.n < 1, f"sampling.n: {sampling.n}: at least 1"),
+        (sampling.n > 1 and not batches, "sampling.n: several samples a prompt: load=rollout"),
+        (load.batch_prompts < 1, f"load.batch_prompts: {load.batch_prompts}: at least 1"),
+        (load.rescore < 0, f"load.rescore: {load.rescore}: at least 0"),
+        (not _positive(load.poll_s), "load.poll_s: above 0 seconds"),
+        (batches and load.stream, "load.stream: a rollout batch is answered as a whole; remove it"),
+        (
+            batches and (load.cycle or load.requests is not None or load.duration_s is not None),
+            "load.cycle, load.requests, load.duration_s: a rollout sends every prompt once a "
+            "repeat; set dataset.limit and repeats",
+        ),
     ]
 
 

@@ -7,6 +7,7 @@ In ``outputs/<date>/<time>-<id>/``::
         config.yaml  point.log       the point as composed; what its measurement said
         requests.jsonl               one RequestRecord a line, appended as answers arrive
         counters.json                the server's counters before and after, raw
+        rollouts.jsonl               load=rollout: one RolloutBatch a line, see docs/rollouts.md
         result.json                  PointResult; its presence means the point has ended
         requests.parquet             the requests as a table, made by the report
     servers/<key8>-<attempt>/
@@ -37,7 +38,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sweeper.errors import StoreError
-from sweeper.values import Json, Plan, PlannedPoint, PointResult, RequestRecord, Sweep
+from sweeper.values import Json, Plan, PlannedPoint, PointResult, RequestRecord, RolloutBatch, Sweep
 
 T = TypeVar("T")
 
@@ -128,6 +129,10 @@ class PointFolder:
         return self.path / "counters.json"
 
     @property
+    def rollouts(self) -> Path:
+        return self.path / "rollouts.jsonl"
+
+    @property
     def result(self) -> Path:
         return self.path / "result.json"
 
@@ -142,6 +147,18 @@ class PointFolder:
         line = json.dumps(parts, ensure_ascii=False, allow_nan=False, default=to_json)
         with self.requests.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+    def append_batch(self, batch: RolloutBatch) -> None:
+        """Add one line to the rollout log."""
+        with self.rollouts.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(to_json(batch), ensure_ascii=False, allow_nan=False) + "\n")
+
+    def batches(self) -> tuple[RolloutBatch, ...]:
+        """The rollout log; a half-written last line is left out."""
+        if not self.rollouts.exists():
+            return ()
+        whole = self.rollouts.read_text(encoding="utf-8").split("\n")[:-1]
+        return tuple(from_json(RolloutBatch, json.loads(line)) for line in whole)
 
     def records(self) -> tuple[RequestRecord, ...]:
         """All complete records; a half-written last line of a killed run is left out."""
@@ -263,7 +280,7 @@ class SweepFolder:
             target = self.path / "superseded" / f"{home.path.name}-{attempt}"
             with contextlib.suppress(FileExistsError):
                 target.mkdir(parents=True)
-                for path in (home.requests, home.result, home.counters, home.log):
+                for path in (home.requests, home.rollouts, home.result, home.counters, home.log):
                     with contextlib.suppress(FileNotFoundError):
                         path.rename(target / path.name)
                 return

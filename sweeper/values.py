@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
+from dataclasses import fields as fields_of
 from typing import Any, Literal
 
 Json = Any
@@ -118,7 +119,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Sampling fields, every one of them sent with every request."""
+    """Sampling fields, every one of them sent with every request; ``n`` samples a prompt."""
 
     name: str
     temperature: float
@@ -131,6 +132,7 @@ class Sampling:
     seed: int
     max_tokens: int
     ignore_eos: bool = False
+    n: int = 1
 
     @property
     def greedy(self) -> bool:
@@ -148,12 +150,15 @@ class Load:
     ``ramp_of`` goes in a line from ``ramp_from`` to ``ramp_to`` within ``duration_s``.
 
     Nothing is admitted after ``requests`` requests (``None``: every prompt of every repeat once)
-    or ``duration_s``; what is under way then is waited for. ``cycle`` permits to send prompts
+    or ``duration_s``; what is under way then is waited for. ``rollout``: one batch after another,
+    ``batch_prompts`` prompts in one request, each sampled ``sampling.n`` times; every ``poll_s``
+    seconds the server is asked how many sequences run; ``rescore`` sequences are scored again;
+    ``policy_version`` names the weights in the rollout log. ``cycle`` permits to send prompts
     again when they run out. ``seed`` draws the arrivals. ``request_timeout_s`` bounds one request;
     a request past it is an error in its record.
     """
 
-    name: Literal["sequential", "closed", "open", "ramp"]
+    name: Literal["sequential", "closed", "open", "ramp", "rollout"]
     concurrency: int = 1
     warmup_requests: int = 1
     request_timeout_s: float = 600.0
@@ -168,10 +173,16 @@ class Load:
     ramp_of: Literal["concurrency", "rate"] = "concurrency"
     ramp_from: float | None = None
     ramp_to: float | None = None
+    batch_prompts: int = 1
+    rescore: int = 0
+    poll_s: float = 0.2
+    policy_version: str = "0"
 
     @property
     def label(self) -> str:
-        """``sequential``, ``closed ×8``, ``open 2.5/s``, ``ramp rate 1–8``."""
+        """``sequential``, ``closed ×8``, ``open 2.5/s``, ``ramp rate 1–8``, ``rollout ×4``."""
+        if self.name == "rollout":
+            return f"rollout ×{self.batch_prompts}"
         if self.name == "closed":
             return f"closed ×{self.concurrency}"
         if self.name == "open":
@@ -237,6 +248,8 @@ class Point:
             del fields["method"], fields["gamma"], fields["trained_draft"]
         fields["dataset"] = self.dataset.identity
         del fields["sampling"]["name"]
+        _without_defaults(fields["sampling"], Sampling, ("n",))
+        _without_defaults(fields["load"], Load, _OF_ROLLOUTS)
         return fields
 
     @property
@@ -261,6 +274,17 @@ class Point:
             fields.pop(name, None)
         fields["server"] = dict(fields["server"], speculative_config="")
         return fields
+
+
+_OF_ROLLOUTS = ("batch_prompts", "rescore", "poll_s", "policy_version")
+
+
+def _without_defaults(values: dict[str, Json], cls: type, names: tuple[str, ...]) -> None:
+    """Fields that are newer than their class: a point without them is the one it was before."""
+    defaults = {f.name: f.default for f in fields_of(cls)}
+    for name in names:
+        if values[name] == defaults[name]:
+            del values[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,6 +452,32 @@ class RequestRecord:
     def request_time_s(self) -> float:
         """Seconds from sending to the last byte."""
         return (self.done_ns - self.sent_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutBatch:
+    """One rollout batch; one JSON line of ``rollouts.jsonl``, which trainers may write too.
+
+    ``policy_version`` names the weights of the target that wrote it. Counts are differences of the
+    server's counters over the batch: ``drafts`` S, ``drafted`` D, ``accepted`` A, ``decode_steps``
+    of all its sequences together. ``tail_s`` is how long the last tenth of the sequences (the last
+    one at least) was waited for, to the nearest poll below. What is not known is ``None``. A
+    trainer that logs no counts gives ``acceptance_rate``.
+    """
+
+    policy_version: str
+    batch: int | None = None
+    prompts: int | None = None
+    sequences: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    drafts: int | None = None
+    drafted: int | None = None
+    accepted: int | None = None
+    decode_steps: int | None = None
+    tail_s: float | None = None
+    acceptance_rate: float | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

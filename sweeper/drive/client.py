@@ -87,7 +87,7 @@ def record_of(
         decode_steps=None,
         text=_writable(message.get("content") or choice.get("text") or ""),
         token_ids=_integers(choice.get("token_ids")),
-        prompt_digest=_digest(prompt_ids),
+        prompt_digest=digest_of(prompt_ids),
         error=_writable(error),
         chunk_ns=chunk_ns,
         queue_ms=server.get("queue_time_ms"),
@@ -121,7 +121,7 @@ def _integers(values: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
 
 
-def _digest(token_ids: Sequence[int] | None) -> str | None:
+def digest_of(token_ids: Sequence[int] | None) -> str | None:
     """Of the prompt as the server rendered and tokenised it."""
     if token_ids is None:
         return None

@@ -98,10 +98,10 @@ def body_of(prompt: Prompt, sampling: Sampling, repeat: int = 0) -> dict[str, Js
     fields = asdict(sampling)
     del fields["name"]
     fields["seed"] = _seed(sampling.seed, prompt.id, repeat)
-    return _text(prompt) | fields | {"n": 1, "stream": False, "return_token_ids": True}
+    return prompt_fields(prompt) | fields | {"n": 1, "stream": False, "return_token_ids": True}
 
 
-def _text(prompt: Prompt) -> dict[str, Json]:
+def prompt_fields(prompt: Prompt) -> dict[str, Json]:
     """What the answer is to; tools are shown to the model and its answer is left as it is."""
     if prompt.messages is None:
         return {"prompt": prompt.text if prompt.token_ids is None else list(prompt.token_ids)}

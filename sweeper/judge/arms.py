@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sweeper.errors import StoreError
 from sweeper.store import PointFolder, SweepFolder
-from sweeper.values import PlannedPoint, PointResult, RequestRecord
+from sweeper.values import PlannedPoint, PointResult, RequestRecord, RolloutBatch
 
 NOT_YET = "not measured yet"
 _FOREIGN = (TypeError, AttributeError, ValueError)
@@ -28,6 +28,7 @@ class Arm:
     reason: str
     records: tuple[RequestRecord, ...]
     notes: tuple[str, ...] = ()
+    batches: tuple[RolloutBatch, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -58,7 +59,15 @@ def read_arm(folder: SweepFolder, planned: PlannedPoint) -> Arm:
         reason=" ".join(reason.split()),
         records=once,
         notes=notes,
+        batches=_batches(files),
     )
+
+
+def _batches(files: PointFolder) -> tuple[RolloutBatch, ...]:
+    try:
+        return files.batches()
+    except _FOREIGN:
+        return ()
 
 
 def _result(files: PointFolder) -> PointResult | None:

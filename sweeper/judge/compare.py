@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptance
 from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.comparable import engine_differences, incomparable, start_remarks, unrecorded
 from sweeper.judge.output import OutputCheck, no_output_check, output_check
+from sweeper.judge.rollout import (
+    Rollout,
+    rollout,
+    rollout_acceptance,
+    rollout_notes,
+    unmeasured_rollout,
+)
 from sweeper.judge.speedup import (
     Pair,
     output_rate_ratio,
@@ -51,6 +58,7 @@ class Comparison:
     output: OutputCheck
     synthetic: bool
     notes: tuple[str, ...] = ()
+    rollout: Rollout | None = None
 
     @property
     def number(self) -> int:
@@ -100,6 +108,7 @@ def _slo(sweep: Sweep) -> Slo:
 def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int, slo: Slo) -> Comparison:
     point, drafts, times = arm.planned.point, *_figures(arm, seed, slo)
     base = None if arm.planned.baseline is None else bases.get(arm.planned.baseline)
+    batches = _rollout(arm, seed)
     against = _against(arm, base, seed)
     return Comparison(
         planned=arm.planned,
@@ -121,10 +130,21 @@ def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int, slo: Slo) -> Comp
         notes=(
             *arm.notes,
             *_acceptance_notes(point, drafts),
+            *(rollout_notes(batches) if batches else ()),
             *against.notes,
             *(start_remarks(arm.result, base.result if base else None) if arm.result else ()),
         ),
+        rollout=batches,
     )
+
+
+def _rollout(arm: Arm, seed: int) -> Rollout | None:
+    """``None`` for every other load."""
+    if arm.planned.point.load.name != "rollout":
+        return None
+    if not arm.usable:
+        return unmeasured_rollout(arm.why)
+    return rollout(arm.batches, arm.result, seed)
 
 
 def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
@@ -132,8 +152,22 @@ def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
         reason = arm.why
         return unmeasured_acceptance(reason), unmeasured_timing(reason)
     point = arm.planned.point
+    if point.load.name == "rollout":
+        return _of_batches(arm, seed, slo)
     drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
     return drafts, timing(arm.records, point.load, slo=slo, seed=seed)
+
+
+def _of_batches(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
+    """Batches and not sequences are what is timed and counted."""
+    point = arm.planned.point
+    found = rollout(arm.batches, arm.result, seed)
+    times = replace(
+        timing(arm.records, point.load, slo=slo, seed=seed),
+        request_time_s=found.batch_time_s,
+        output_tokens_per_s=found.output_tokens_per_s,
+    )
+    return rollout_acceptance(arm.batches, baseline=point.is_baseline, seed=seed), times
 
 
 def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:

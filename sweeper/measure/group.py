@@ -12,6 +12,7 @@ from sweeper import store
 from sweeper.drive.datasets import prompts_of
 from sweeper.errors import DatasetError, ServerError
 from sweeper.measure.point import Emit, measure, unmeasured
+from sweeper.measure.rollout import run_rollouts
 from sweeper.serve.session import serve
 from sweeper.store import PointFolder, SweepFolder
 from sweeper.values import Event, Group, PlannedPoint, PointResult
@@ -65,7 +66,8 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
                             refused, folder, sweep, str(problem), server.path.name, emit
                         )
                         continue
-                    results.append(measure(session, planned, prompts, home, sweep, emit))
+                    run = run_rollouts if planned.point.load.name == "rollout" else None
+                    results.append(measure(session, planned, prompts, home, sweep, emit, run))
     except ServerError as problem:
         emit(Event(kind="warning", server=name, text=str(problem)))
         results += _fail_rest(group.points, folder, sweep, str(problem), server.path.name, emit)

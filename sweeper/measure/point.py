@@ -46,7 +46,7 @@ Emit = Callable[[Event], None]
 
 
 @dataclass(slots=True)
-class _Measurement:
+class Measurement:
     """What accumulates while a point is measured; its result can be written at any moment."""
 
     planned: PlannedPoint
@@ -79,6 +79,9 @@ class _Measurement:
         )
 
 
+Run = Callable[[Measurement, Sequence[Prompt], Emit], None]
+
+
 def measure(
     session: Session,
     planned: PlannedPoint,
@@ -86,16 +89,19 @@ def measure(
     folder: PointFolder,
     sweep: str,
     emit: Emit,
+    run: Run | None = None,
 ) -> PointResult:
     """Measure one point and write its files; a dead server raises after they are written.
 
+    ``run`` is how its requests are sent where it is not one by one.
+
     :raises ServerError: the server died; the result is on disk as ``failed``.
     """
-    one = _Measurement(planned=planned, folder=folder, session=session, sweep=sweep)
+    one = Measurement(planned=planned, folder=folder, session=session, sweep=sweep)
     result = None
     try:
         try:
-            _run(one, prompts, emit)
+            (run or _run)(one, prompts, emit)
             result = _judged(one)
         except RequestError as problem:
             session.check_alive(_patience_s(str(problem)))
@@ -113,7 +119,7 @@ def measure(
     return result
 
 
-def _run(one: _Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
+def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     point = one.planned.point
     load = point.load
     requests = asked_for(prompts, point.sampling, point.repeats, load)
@@ -122,8 +128,8 @@ def _run(one: _Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     one.warnings += [*point.warnings, *one.session.notes, *cautions(point, one.session.here)]
     _canary(one, prompts[0])
     _warm_up(one, prompts[0])
-    _cold(one)
-    before = _read(one)
+    cold(one)
+    before = read_counters(one)
     emit(Event(kind="point_started", point=one.planned.number, text=point.label, total=total))
     last = before
 
@@ -144,7 +150,7 @@ def _run(one: _Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
 
     _send(one, requests, load, keep)
     one.warnings += [*load_warnings(one.records, load), *dead_windows(one.records)]
-    _close_counters(one, before)
+    close_counters(one, before)
 
 
 def _patience_s(error: str) -> float:
@@ -152,17 +158,17 @@ def _patience_s(error: str) -> float:
     return 2.0 if "HTTP" not in error or "HTTP 500" in error else 0.0
 
 
-def _canary(one: _Measurement, like: Prompt) -> None:
+def _canary(one: Measurement, like: Prompt) -> None:
     """The exact fields, once, on a prompt made to be drafted: refused fields and a draft that
     never comes are seen before anything is measured."""
     point = one.planned.point
     prompt = extra_prompts(like, [CANARY_TEXT], "canary")
-    before = _read(one)
+    before = read_counters(one)
     seen: list[RequestRecord] = []
     _send(one, requests_of(prompt, point.sampling), rehearsal(point.load), seen.append)
     if seen[0].error:
         raise RequestError(f"the canary request failed: {seen[0].error}")
-    after = _read(one)
+    after = read_counters(one)
     change = after.since(before) if after and before else None
     drafted = seen[0].spec.drafted if seen[0].spec else change.drafted if change else None
     if not point.is_baseline and not drafted:
@@ -177,7 +183,7 @@ def _canary(one: _Measurement, like: Prompt) -> None:
         raise ServerError("the baseline server speculates: its counters moved on the canary")
 
 
-def _warm_up(one: _Measurement, like: Prompt) -> None:
+def _warm_up(one: Measurement, like: Prompt) -> None:
     """The measured request's shape with other words, not recorded."""
     point = one.planned.point
     texts = islice(cycle(WARMUP_TEXTS), point.load.warmup_requests)
@@ -186,7 +192,7 @@ def _warm_up(one: _Measurement, like: Prompt) -> None:
 
 
 def _send(
-    one: _Measurement,
+    one: Measurement,
     requests: Iterable[Request],
     load: Load,
     keep: Callable[[RequestRecord], None],
@@ -195,7 +201,7 @@ def _send(
     run_load(endpoint.base_url, endpoint.api_key, endpoint.model, requests, load, keep)
 
 
-def _cold(one: _Measurement) -> None:
+def cold(one: Measurement) -> None:
     """No prefix may be reused from an earlier point or from the warm-up."""
     warm = one.planned.point.warm
     tree = "suffix tree kept" if warm else "no suffix tree"
@@ -209,7 +215,7 @@ def _cold(one: _Measurement) -> None:
     )
 
 
-def _read(one: _Measurement) -> Counters | None:
+def read_counters(one: Measurement) -> Counters | None:
     """Counters when the server is quiet; waits for it up to half a minute."""
     deadline = time.monotonic() + IDLE_WAIT_S
     counters = _scrape(one)
@@ -221,14 +227,14 @@ def _read(one: _Measurement) -> Counters | None:
     return counters
 
 
-def _scrape(one: _Measurement) -> Counters | None:
+def _scrape(one: Measurement) -> Counters | None:
     text = one.session.endpoint.metrics()
     return parse(text) if text else None
 
 
-def _close_counters(one: _Measurement, before: Counters | None) -> None:
+def close_counters(one: Measurement, before: Counters | None) -> None:
     """Counters after the last request beside those before the first, raw, and their difference."""
-    after = _read(one)
+    after = read_counters(one)
     raw = {"before": before and asdict(before), "after": after and asdict(after)}
     store.write_json(one.folder.counters, raw)
     change = after.since(before) if after and before else None
@@ -240,7 +246,7 @@ def _close_counters(one: _Measurement, before: Counters | None) -> None:
     }
 
 
-def _judged(one: _Measurement) -> PointResult:
+def _judged(one: Measurement) -> PointResult:
     """Completed, or invalid: too many requests failed, or the draft is not the target's."""
     point = one.planned.point
     one.warnings += point_warnings(point, one.records, one.counters)
@@ -257,7 +263,7 @@ def _judged(one: _Measurement) -> PointResult:
     return one.result("completed", "")
 
 
-def _progress(one: _Measurement, record: RequestRecord, total: int) -> Event:
+def _progress(one: Measurement, record: RequestRecord, total: int) -> Event:
     return Event(
         kind="request_done",
         point=one.planned.number,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sweeper.errors import UserError
 from sweeper.report.outcome import console_here, write_report
+from sweeper.report.rollout import print_rollouts
 from sweeper.report.terminal import print_table, print_verdicts
 from sweeper.store import SweepFolder
 
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = SweepFolder(arguments.folder)
         judgement, page = write_report(folder)
         print_table(console, judgement.comparisons)
+        print_rollouts(console, judgement)
         print_verdicts(console, judgement)
         console.print(f"page: {page}", soft_wrap=True, markup=False)
     except UserError as problem:

@@ -5,10 +5,11 @@ People script against the names and their order: new columns go to the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.compare import Comparison
+from sweeper.judge.rollout import Rollout
 from sweeper.judge.timing import LATENCIES
 
 TEXT, INTEGER, NUMBER, FLAG = "string", "Int64", "Float64", "boolean"
@@ -23,6 +24,15 @@ _INTERVALS = (
     "output_tokens_per_s",
     "identical_share",
 )
+
+
+ROLLOUT: dict[str, Callable[[Rollout], Figure]] = {
+    "batch_time_s": lambda r: r.batch_time_s,
+    "straggler_share": lambda r: r.straggler_share,
+    "logprob_difference": lambda r: r.logprob_difference,
+    "logprob_largest": lambda r: r.logprob_largest,
+}
+"""Figures that only rollouts have."""
 
 
 def positions(comparisons: Sequence[Comparison]) -> int:
@@ -57,6 +67,7 @@ def columns(longest: int) -> dict[str, str]:
         **dict.fromkeys(("verify_steps", "drafted_tokens", "accepted_tokens"), INTEGER),
         **dict.fromkeys(("identity_checked", "identity_violations"), INTEGER),
         "notes": TEXT,
+        **dict.fromkeys(ROLLOUT, NUMBER),
     }
 
 
@@ -78,7 +89,13 @@ def figures(one: Comparison) -> dict[str, Figure]:
         **one.latencies,
     }
     later = {name: undefined("this version does not measure it") for name in LATER}
-    return single | later | _by_position(one)
+    return single | later | _by_position(one) | _of_rollouts(one)
+
+
+def _of_rollouts(one: Comparison) -> dict[str, Figure]:
+    if one.rollout is None:
+        return dict.fromkeys(ROLLOUT, undefined("measured with load=rollout only"))
+    return {name: figure(one.rollout) for name, figure in ROLLOUT.items()}
 
 
 def _success_rate(one: Comparison) -> Figure:

@@ -18,6 +18,7 @@ from sweeper.report.mlflow import default_tracking_uri, publish
 from sweeper.report.page.build import write_page
 from sweeper.report.progress import Watch
 from sweeper.report.requests import write_requests
+from sweeper.report.rollout import print_rollouts
 from sweeper.report.tables import write_tables
 from sweeper.report.terminal import print_table, print_verdicts
 from sweeper.store import SweepFolder
@@ -49,6 +50,7 @@ def report(console: Console, folder: SweepFolder, track: bool) -> int:
     sweep = store.read_sweep(folder)
     judgement, page = write_report(folder)
     print_table(console, judgement.comparisons)
+    print_rollouts(console, judgement)
     if track:
         uri = tracking_uri(folder, sweep)
         try:

@@ -49,8 +49,11 @@ class Endpoint:
         return list(self._call("GET", "/v1/models").json().get("data", []))
 
     def server_info(self) -> Json | None:
-        """``/server_info`` as JSON; ``None`` where the server does not offer it."""
-        return self._optional("/server_info?config_format=json")
+        """``/server_info`` as JSON; ``None`` where the server does not offer it.
+
+        The server looks at its whole environment for it, which takes long on a busy machine.
+        """
+        return self._optional("/server_info?config_format=json", timeout_s=60.0)
 
     def version(self) -> str | None:
         """The server's own version, ``None`` where it does not say."""
@@ -81,9 +84,19 @@ class Endpoint:
         """
         return self._call("POST", path, {"model": self.model} | body, timeout_s).json()
 
-    def _optional(self, path: str) -> Json | None:
+    def tokenize(self, body: dict[str, Json]) -> tuple[int, ...]:
+        """Token ids of ``{"prompt": …}`` or of ``{"messages": …}`` in the chat template.
+
+        :raises RequestError: with the server's own message.
+        """
+        own = {"model": self.model} | (
+            {"add_generation_prompt": True} if "messages" in body else {}
+        )
+        return tuple(self._call("POST", "/tokenize", own | body).json()["tokens"])
+
+    def _optional(self, path: str, timeout_s: float = 10.0) -> Json | None:
         try:
-            return self._call("GET", path).json()
+            return self._call("GET", path, timeout_s=timeout_s).json()
         except (RequestError, ValueError):
             return None
 

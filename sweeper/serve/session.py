@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
@@ -35,7 +36,8 @@ _ADDRESS_IN_USE = "Address already in use"
 @dataclass(slots=True)
 class Session:
     """A server that answers. ``info`` is ``/server_info``, ``None`` where it is not offered;
-    ``here`` what its Python has installed, ``None`` where unknown."""
+    ``here`` what its Python has installed, ``None`` where unknown; ``api`` what rollout batches
+    are sent to."""
 
     spec: ServerSpec
     endpoint: Endpoint
@@ -46,6 +48,7 @@ class Session:
     version: str | None
     preload: tuple[str, ...] = ()
     here: Installed | None = None
+    api: Literal["completions", "generate"] = "completions"
     notes: list[str] = field(default_factory=list)
 
     def check_alive(self, patience_s: float = 0.0) -> None:

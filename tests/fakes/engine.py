@@ -13,6 +13,7 @@ steps without a draft, T tokens cut at the end. Faults: environment variable ``F
     die_after_requests [n]  hang_after_requests [n]  freeze_accepts_after [n]  accept_nothing [n]
     reset_mid_stream [n]  in_stream_error [n]  no_usage [n]  no_spec_metrics [n]  http_503_share
     wrong_gamma (number)  wrong_model_name (name)  wrong_text_share (only with speculation)
+    wrong_logprobs (nats, of rollout batches)
     ignore_sigterm  sigterm_waits_for_streams (as vLLM without --shutdown-timeout)  spawn_child
     when_gamma (the faults are for the server with this many draft tokens, 0 for the baseline)
     acceptance, coverage (probabilities)  draft_ms (a drafted token)  answers {in prompt: text}

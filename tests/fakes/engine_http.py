@@ -14,6 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.fakes import engine_core as core
+from tests.fakes import engine_rollout
 from tests.fakes.engine_core import Job
 from tests.fakes.engine_flags import FAULTS, INVALID, describe, fatal, hit, resolve
 
@@ -64,6 +65,7 @@ class Server:
         app.router.add_get("/version", self.version)
         app.router.add_get("/metrics", self.metrics)
         app.router.add_get("/v1/models", self.models)
+        app.router.add_post("/tokenize", self.tokenize)
         app.router.add_post("/v1/chat/completions", self.complete)
         app.router.add_post("/v1/completions", self.complete)
         if os.environ.get("VLLM_SERVER_DEV_MODE") == "1":
@@ -82,6 +84,12 @@ class Server:
         card = {"id": name, "object": "model", "owned_by": "vllm", "root": self.args.model}
         card |= {"max_model_len": self.args.max_model_len, "created": int(self.started)}
         return web.json_response({"object": "list", "data": [card]})
+
+    async def tokenize(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        text = body.get("prompt") or "".join(m["content"] for m in body["messages"])
+        tokens = core.ids(core.pieces(text))
+        return web.json_response({"tokens": tokens, "count": len(tokens)})
 
     async def reset_prefix_cache(self, _: web.Request) -> web.Response:
         if self.core.seen is not None and not self.core.running:
@@ -116,7 +124,11 @@ class Server:
             await asyncio.Event().wait()
         if int(number * share) > int((number - 1) * share):
             raise Refused(503, "The server is overloaded.", "ServiceUnavailableError")
-        job = self.admit(await request.json(), request.path.endswith("/chat/completions"), number)
+        body = await request.json()
+        if engine_rollout.is_batch(body):
+            found = await engine_rollout.batch(self.core, self.admit, body, number)
+            return web.json_response(found | {"model": self.name})
+        job = self.admit(body, request.path.endswith("/chat/completions"), number)
         if job.body.get("stream"):
             return await self.stream(request, job)
         return await self.whole(request, job)
@@ -134,7 +146,8 @@ class Server:
         if self.spec and ((body.get("min_p") or 0) > 1e-5 or body.get("logit_bias")):
             reason = "The min_p and logit_bias sampling parameters are not yet supported"
             raise Refused(400, f"{reason} with speculative decoding.")
-        prompt = str(body.get("prompt"))
+        prompt = body.get("prompt")
+        prompt = " ".join(map(str, prompt)) if isinstance(prompt, list) else str(prompt)
         if chat:
             prompt = "".join(f"<|{m['role']}|> {m['content']}\n" for m in body["messages"])
         size, room = len(core.pieces(prompt)), self.args.max_model_len
@@ -191,6 +204,8 @@ class Server:
             choice["message"] = {"role": "assistant", "content": job.text}
         else:
             choice |= {"text": job.text, "prompt_token_ids": prompt_ids}
+            if job.body.get("prompt_logprobs") is not None:
+                choice["prompt_logprobs"] = engine_rollout.prompt_logprobs(job.body["prompt"])
         found = self.envelope(job, "chat.completion" if job.chat else "text_completion")
         found |= {"choices": [choice], "usage": self.usage(job), "metrics": self.spec_metrics(job)}
         return web.json_response(found | ({"prompt_token_ids": prompt_ids} if job.chat else {}))

@@ -1,0 +1,219 @@
+"""Rollout batches on a running server: canary, warm-up, the batches, a re-score of what came back.
+
+Several samples of several prompts report no speculation counts each, so every batch stands between
+two readings of the server's counters while nothing else is under way.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import cycle, islice
+from typing import TypeVar
+
+from sweeper.drive.client import digest_of
+from sweeper.drive.requests import CANARY_TEXT, WARMUP_TEXTS, extra_prompts, prompt_fields
+from sweeper.drive.rollout import Answer, Sample, body_of, send_batch
+from sweeper.errors import RequestError, ServerError
+from sweeper.measure.counters import Counters
+from sweeper.measure.point import Emit, Measurement, close_counters, cold, read_counters
+from sweeper.measure.rescore import Tokens, rescored
+from sweeper.plan.defects import cautions
+from sweeper.values import Event, Prompt, RequestRecord, RolloutBatch, Sampling
+
+TAIL = 0.1
+"""The share of a batch's sequences whose end is its tail; the last one at least."""
+
+T = TypeVar("T")
+
+
+def run_rollouts(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
+    """Send every prompt once a repeat, ``load.batch_prompts`` in a batch."""
+    point = one.planned.point
+    one.warnings += [*point.warnings, *one.session.notes, *cautions(point, one.session.here)]
+    if more := sum(1 for prompt in prompts if prompt.follow_ups):
+        one.warnings.append(f"{more} prompts have further turns, which a rollout does not take")
+    ids = {prompt.id: _token_ids(one, prompt) for prompt in prompts}
+    _canary(one, prompts[0])
+    _warm_up(one, prompts[0])
+    cold(one)
+    before = read_counters(one)
+    total = len(prompts) * point.repeats * point.sampling.n
+    emit(Event(kind="point_started", point=one.planned.number, text=point.label, total=total))
+    origin, last = time.perf_counter_ns(), before
+    kept: list[tuple[Tokens, Sample]] = []
+    for number, (repeat, some) in enumerate(_batches(one, prompts)):
+        sampling = replace(point.sampling, seed=point.sampling.seed + number)
+        listed = [ids[prompt.id] for prompt in some]
+        answer = _send(one, listed, sampling, origin)
+        now = read_counters(one)
+        change = now.since(last) if now and last else None
+        last = now
+        one.folder.append_batch(_batch(one, number, len(some), answer, change))
+        for record in _records(answer, some, listed, point.sampling.n, repeat):
+            one.folder.append(record)
+            one.records.append(record)
+        kept += zip(_each(listed, point.sampling.n), answer.sequences, strict=False)
+        emit(_progress(one, answer, change, total))
+        if answer.error:
+            one.session.check_alive(2.0)
+    close_counters(one, before)
+    one.counters["rescore"] = rescored(one, kept)
+
+
+def _batches(
+    one: Measurement, prompts: Sequence[Prompt]
+) -> Iterator[tuple[int, tuple[Prompt, ...]]]:
+    point = one.planned.point
+    for repeat in range(point.repeats):
+        for some in _cut(prompts, point.load.batch_prompts):
+            yield repeat, some
+
+
+def _cut(items: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
+    return (tuple(items[at : at + size]) for at in range(0, len(items), size))
+
+
+def _token_ids(one: Measurement, prompt: Prompt) -> Tokens:
+    """As a trainer has them: the chat template applied, tokenised before it is sent."""
+    if prompt.token_ids is not None:
+        return prompt.token_ids
+    body = prompt_fields(prompt)
+    return one.session.endpoint.tokenize({k: v for k, v in body.items() if k != "tool_choice"})
+
+
+def _send(
+    one: Measurement, listed: Sequence[Tokens], sampling: Sampling, origin_ns: int = 0
+) -> Answer:
+    endpoint, load = one.session.endpoint, one.planned.point.load
+    return send_batch(
+        endpoint.base_url,
+        endpoint.api_key,
+        one.session.api,
+        body_of(one.session.api, endpoint.model, listed, sampling),
+        sequences=len(listed) * sampling.n,
+        timeout_s=load.request_timeout_s,
+        poll_s=load.poll_s,
+        origin_ns=origin_ns,
+    )
+
+
+def _canary(one: Measurement, like: Prompt) -> None:
+    """One prompt that is made to be drafted, n times: is speculation on, and off in a baseline?"""
+    point = one.planned.point
+    (prompt,) = extra_prompts(like, [CANARY_TEXT], "canary")
+    before = read_counters(one)
+    answer = _send(one, [_token_ids(one, prompt)], point.sampling)
+    if answer.error:
+        raise RequestError(f"the canary batch failed: {answer.error}")
+    after = read_counters(one)
+    change = after.since(before) if after and before else None
+    if change is None or change.completion_tokens is None:
+        one.warnings.append("speculation not verified: the server shows no counters in /metrics")
+    elif point.is_baseline and change.drafted:
+        raise ServerError("the baseline server speculates: its counters moved on the canary")
+    elif not point.is_baseline and change.verify_steps is None:
+        raise ServerError("speculation was asked for, but the server counts none in its /metrics")
+    elif not point.is_baseline and not change.drafted:
+        one.warnings.append("the canary drew no draft from this server")
+
+
+def _warm_up(one: Measurement, like: Prompt) -> None:
+    """Batches of the measured shape with other words, not recorded."""
+    load, sampling = one.planned.point.load, one.planned.point.sampling
+    texts = cycle(WARMUP_TEXTS)
+    for _ in range(load.warmup_requests):
+        some = extra_prompts(like, islice(texts, load.batch_prompts), "warmup")
+        _send(one, [_token_ids(one, prompt) for prompt in some], sampling)
+
+
+def _batch(
+    one: Measurement, number: int, prompts: int, answer: Answer, change: Counters | None
+) -> RolloutBatch:
+    tokens = sum(len(sample.token_ids) for sample in answer.sequences)
+    return RolloutBatch(
+        policy_version=one.planned.point.load.policy_version,
+        batch=number,
+        prompts=prompts,
+        sequences=len(answer.sequences) or None,
+        seconds=round(answer.seconds, 6),
+        tokens=tokens or None,
+        tail_s=tail_s(answer),
+        error=answer.error,
+        **_counted(change),
+    )
+
+
+def tail_s(answer: Answer) -> float | None:
+    """Seconds in which only the last tenth of the sequences (at least one) was still under way.
+
+    Seen at the polls only, so up to one ``poll_s`` too short; ``None`` where no poll saw it.
+    """
+    few = max(1, math.floor(TAIL * len(answer.sequences)))
+    # Before its first step is over a server may not count a batch at all.
+    begun = next((n for n, (_, left) in enumerate(answer.under_way) if left > few), None)
+    if begun is None or not answer.sequences:
+        return None
+    tail = (at for at, left in answer.under_way[begun:] if left <= few)
+    return round(answer.seconds - next(tail, answer.seconds), 6)
+
+
+def _records(
+    answer: Answer, some: Sequence[Prompt], listed: Sequence[Tokens], n: int, repeat: int
+) -> Iterator[RequestRecord]:
+    """One record a sequence; of a failed batch, one a sequence that was asked for."""
+    empty = Sample(token_ids=(), logprobs=None, finish_reason=None, text="")
+    samples = answer.sequences or (empty,) * (n * len(some))
+    owners = zip(_each(some, n), _each(listed, n), samples, strict=True)
+    for number, (prompt, ids, sample) in enumerate(owners):
+        yield RequestRecord(
+            prompt_id=prompt.id,
+            category=prompt.category,
+            repeat=repeat * n + number % n,
+            turn=0,
+            sent_ns=answer.sent_ns,
+            first_ns=None,
+            done_ns=answer.done_ns,
+            prompt_tokens=len(ids),
+            cached_tokens=None,
+            completion_tokens=len(sample.token_ids) if not answer.error else None,
+            finish_reason=sample.finish_reason,
+            spec=None,
+            decode_steps=None,
+            text=sample.text.encode("utf-8", "replace").decode(),
+            token_ids=sample.token_ids if not answer.error else None,
+            prompt_digest=digest_of(ids),
+            error=answer.error,
+        )
+
+
+def _each(items: Sequence[T], n: int) -> list[T]:
+    """Every item n times in a row, as choices come back."""
+    return [item for item in items for _ in range(n)]
+
+
+def _counted(change: Counters | None) -> dict[str, int | None]:
+    """The counters' part of a batch by the names it has there."""
+    found = {
+        "drafts": change and change.verify_steps,
+        "drafted": change and change.drafted,
+        "accepted": change and change.accepted,
+        "decode_steps": change and change.decode_steps,
+    }
+    return {name: int(v) if isinstance(v, float) else None for name, v in found.items()}
+
+
+def _progress(one: Measurement, answer: Answer, change: Counters | None, total: int) -> Event:
+    return Event(
+        kind="request_done",
+        point=one.planned.number,
+        text=one.planned.point.label,
+        done=len(one.records),
+        total=total,
+        tokens=sum(len(sample.token_ids) for sample in answer.sequences),
+        request_s=answer.seconds,
+        accepted=int(change.accepted or 0) if change else 0,
+        drafted=int(change.drafted or 0) if change else 0,
+    )

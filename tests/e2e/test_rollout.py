@@ -1,0 +1,91 @@
+"""Rollout batches end to end against the stand-in: what is sent, counted, re-scored and shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from sweeper import store
+from sweeper.judge.compare import Comparison, compare
+from tests.e2e.running import command, only_sweep, run
+
+ROLLOUT = ("load=rollout", "dataset=rollout", "dataset.limit=4", "sampling.max_tokens=40")
+MENDED = "server.workarounds=[vllm-55005]"
+IN_FORCE = ["sweeper: work-around vllm-55005 in force (pid 1)"]
+
+
+def swept(tmp_path: Path, *overrides: str, **faults: object) -> tuple[str, list[Comparison]]:
+    done = run(command(*ROLLOUT, *overrides, outputs=tmp_path), faults=faults)
+    assert done.status == 0, done.out + done.err
+    return done.out, list(compare(only_sweep(tmp_path)))
+
+
+def test_batches_are_timed_counted_and_scored_again(tmp_path: Path) -> None:
+    wanted = ("server=rollout", "method=ngram", "load.poll_s=0.01", MENDED)
+    out, (base, drafted) = swept(tmp_path, *wanted, start_log=IN_FORCE)
+    folder = only_sweep(tmp_path)
+    planned = store.read_sweep(folder).plan.points[1]
+    batches = folder.point(planned).batches()
+    assert [(b.batch, b.prompts, b.sequences) for b in batches] == [(0, 2, 8), (1, 2, 8)]
+    records = folder.point(planned).records()
+    assert len(records) == 16 and {r.repeat for r in records} == {0, 1, 2, 3}
+    assert sum(b.tokens or 0 for b in batches) == sum(r.completion_tokens or 0 for r in records)
+    found = drafted.rollout
+    assert found is not None and found.batches == 2 and found.logprobs_agree is True
+    assert found.straggler_share.value is not None and 0 <= found.straggler_share.value < 1
+    assert drafted.acceptance.acceptance_rate.value is not None
+    assert drafted.speedup.value is not None
+    assert base.acceptance.tokens_per_decode_step.value == 1.0
+    steps = drafted.acceptance.tokens_per_decode_step.value
+    assert steps is not None and steps > 1.0
+    assert "rollouts · chat · rollout (T=1, up to 40 tokens) · rollout ×2 · own" in out
+    assert out.count("agree 0.000 0.000") == 2
+    table = pd.read_csv(folder.points_csv)
+    assert table["batch_time_s"].notna().all() and table["logprob_difference"].eq(0).all()
+
+
+def test_sampled_drafts_on_the_cpu_build_are_refused_without_the_work_around(
+    tmp_path: Path,
+) -> None:
+    done = run(command(*ROLLOUT, "method=ngram", outputs=tmp_path))
+    assert done.status == 2
+    assert "sampling.temperature=1 with speculation is wrong on vLLM's CPU build" in done.out
+    assert "server.workarounds=[vllm-55005] (vllm#55005)" in done.out
+
+
+def test_the_server_is_told_what_a_trainer_needs(tmp_path: Path) -> None:
+    swept(tmp_path, "server=rollout", "method=none")
+    (info,) = only_sweep(tmp_path).path.glob("servers/*/server.json")
+    line = json.loads(info.read_text())["command"]
+    assert """--logprobs-mode processed_logprobs --max-logprobs=-1""" in line
+    assert """--weight-transfer-config '{"backend": "nccl"}'""" in line
+
+
+def test_wrong_logprobs_are_said(tmp_path: Path) -> None:
+    _, (base,) = swept(tmp_path, "method=none", wrong_logprobs=-3.0)
+    assert base.rollout is not None and base.rollout.logprobs_agree is False
+    assert any(
+        note == "returned logprobs are not those of a re-score: 3.00 nats a token on average; "
+        "importance sampling with them would be wrong"
+        for note in base.notes
+    )
+
+
+def test_a_nucleus_is_not_scored_again_and_why(tmp_path: Path) -> None:
+    _, (base,) = swept(tmp_path, "method=none", "sampling.top_p=0.9")
+    assert base.rollout is not None
+    assert base.rollout.logprob_difference.reason == (
+        "a re-score is of the model's own distribution, and sampling.top_p=0.9 changes the one "
+        "that was sampled from"
+    )
+
+
+def test_a_server_that_fails_a_batch_fails_the_point(tmp_path: Path) -> None:
+    argv = command(*ROLLOUT, "method=none", outputs=tmp_path)
+    done = run(argv, faults={"http_503_share": 0.21})
+    assert done.status == 1
+    (base,) = compare(only_sweep(tmp_path))
+    assert (base.status, base.rollout and base.rollout.batches) == ("invalid", 0)
+    assert base.reason.startswith("8 of 16 requests failed (max_error_rate=0); first: HTTP 503")
