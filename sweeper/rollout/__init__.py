@@ -11,6 +11,16 @@ Importing this costs milliseconds: neither vLLM nor Hydra nor MLflow comes with 
 
 from __future__ import annotations
 
+from sweeper.judge.policy import Version, by_version
+from sweeper.rollout.log import RolloutLog
 from sweeper.rollout.server_config import VLLMServerConfig, validate_speculative
+from sweeper.values import RolloutBatch
 
-__all__ = ["VLLMServerConfig", "validate_speculative"]
+__all__ = [
+    "RolloutBatch",
+    "RolloutLog",
+    "VLLMServerConfig",
+    "Version",
+    "by_version",
+    "validate_speculative",
+]
