@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from sweeper.durations import seconds_of
 from sweeper.errors import ConfigError, did_you_mean
+from sweeper.scores import Check, Grader
 from sweeper.values import Json, Load, Sampling, Slo
 
 
@@ -121,6 +122,8 @@ class Settings:
     resume_changed: Literal["refuse", "rerun"] = "refuse"
     slo: Slo = field(default_factory=Slo)
     budget: str | float | None = None  # a number has no unit and is refused with that word
+    check: Check = field(default_factory=Check)
+    quality: Grader = field(default_factory=Grader)
 
 
 _FIX = {

@@ -27,7 +27,7 @@ from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Prompt, Refus
 
 _SWEEP_WIDE = (
     *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "output_dir"),
-    *("detach", "resume", "resume_changed", "budget"),
+    *("check", "quality", "detach", "resume", "resume_changed", "budget"),
 )
 """Settings that hold for a whole sweep and therefore cannot be swept."""
 

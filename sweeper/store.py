@@ -9,6 +9,9 @@ In ``outputs/<date>/<time>-<id>/``::
         counters.json                the server's counters before and after, raw
         rollouts.jsonl               load=rollout: one RolloutBatch a line, see docs/rollouts.md
         result.json                  PointResult; its presence means the point has ended
+        scores.json                  a greedy baseline's answers, scored by its own server
+        samples.json                 sampled continuations of fixed texts
+        quality.json                 which answers solve their task
         requests.parquet             the requests as a table, made by the report
     servers/<key8>-<attempt>/
         server.log  server.json      vLLM's own output; argv, resolved config, start, stop seconds
@@ -16,6 +19,7 @@ In ``outputs/<date>/<time>-<id>/``::
         heartbeat.json               what it does now
         attempts.jsonl  task.log     every job it was given to; output of a worker of this machine
     code/                            the program as submitted; jobs run this copy
+    blind/  blind-key.json           pairs of answers for people, and which side is which
     submitit/                        scripts, pickles and output of Slurm jobs
     superseded/                      files of points that were measured again
     points.csv  points.parquet       the comparison table
@@ -38,6 +42,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sweeper.errors import StoreError
+from sweeper.scores import Quality, Samples, Scores
 from sweeper.values import Json, Plan, PlannedPoint, PointResult, RequestRecord, RolloutBatch, Sweep
 
 T = TypeVar("T")
@@ -140,6 +145,24 @@ class PointFolder:
     def log(self) -> Path:
         return self.path / "point.log"
 
+    @property
+    def scores(self) -> Path:
+        return self.path / "scores.json"
+
+    @property
+    def samples(self) -> Path:
+        return self.path / "samples.json"
+
+    @property
+    def quality(self) -> Path:
+        return self.path / "quality.json"
+
+    @property
+    def measured(self) -> tuple[Path, ...]:
+        """What a measurement leaves."""
+        made = (self.requests, self.rollouts, self.result, self.counters, self.log)
+        return (*made, self.scores, self.samples, self.quality)
+
     def append(self, record: RequestRecord) -> None:
         """Add one line and hand it to the operating system before returning."""
         # Not through to_json: it would copy every token id and chunk time one by one.
@@ -175,6 +198,27 @@ class PointFolder:
         """The result, ``None`` while the point has not ended (or its file is half-written)."""
         try:
             return from_json(PointResult, read_json(self.result))
+        except (StoreError, TypeError):
+            return None
+
+    def read_samples(self) -> Samples | None:
+        """``None`` where nothing was sampled, or that cannot be read."""
+        try:
+            return from_json(Samples, read_json(self.samples))
+        except (StoreError, TypeError):
+            return None
+
+    def read_quality(self) -> Quality | None:
+        """``None`` where nothing was graded, or that cannot be read."""
+        try:
+            return from_json(Quality, read_json(self.quality))
+        except (StoreError, TypeError):
+            return None
+
+    def read_scores(self) -> Scores | None:
+        """``None`` where there are none, or they cannot be read."""
+        try:
+            return from_json(Scores, read_json(self.scores))
         except (StoreError, TypeError):
             return None
 
@@ -258,6 +302,14 @@ class SweepFolder:
         return self.path / "report"
 
     @property
+    def blind(self) -> Path:
+        return self.path / "blind"
+
+    @property
+    def blind_key(self) -> Path:
+        return self.path / "blind-key.json"
+
+    @property
     def code(self) -> Path:
         return self.path / "code"
 
@@ -280,7 +332,7 @@ class SweepFolder:
             target = self.path / "superseded" / f"{home.path.name}-{attempt}"
             with contextlib.suppress(FileExistsError):
                 target.mkdir(parents=True)
-                for path in (home.requests, home.rollouts, home.result, home.counters, home.log):
+                for path in home.measured:
                     with contextlib.suppress(FileNotFoundError):
                         path.rename(target / path.name)
                 return

@@ -133,6 +133,8 @@ def _sweep(name: str, plan: Plan, settings: Settings) -> Sweep:
             "seed": settings.seed,
             "slo": asdict(settings.slo),
             "budget": settings.budget,
+            "check": asdict(settings.check),
+            "quality": asdict(settings.quality),
             "tracker": settings.tracker.name,
             "tracking_uri": settings.tracker.tracking_uri,
             "experiment": settings.tracker.experiment,

@@ -528,6 +528,7 @@ EventKind = Literal[
     "point_started",
     "request_done",
     "point_ended",
+    "checked",
     "warning",
     "job",
 ]

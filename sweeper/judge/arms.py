@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sweeper.errors import StoreError
+from sweeper.judge.noise import Noise, noise
+from sweeper.scores import Quality, Samples
 from sweeper.store import PointFolder, SweepFolder
 from sweeper.values import PlannedPoint, PointResult, RequestRecord, RolloutBatch
 
@@ -19,7 +21,9 @@ class Arm:
     """A point, its result and its requests, each request once.
 
     ``status`` is that of the result, or ``lost`` and ``not measured yet`` without one. ``reason``
-    is one line.
+    is one line. ``quality`` and
+    ``samples`` are ``None`` where nothing was graded or sampled, ``floor`` what a baseline's
+    answers say about rounding.
     """
 
     planned: PlannedPoint
@@ -27,6 +31,9 @@ class Arm:
     status: str
     reason: str
     records: tuple[RequestRecord, ...]
+    floor: Noise
+    quality: Quality | None
+    samples: Samples | None
     notes: tuple[str, ...] = ()
     batches: tuple[RolloutBatch, ...] = ()
 
@@ -58,6 +65,9 @@ def read_arm(folder: SweepFolder, planned: PlannedPoint) -> Arm:
         status=status,
         reason=" ".join(reason.split()),
         records=once,
+        quality=files.read_quality(),
+        samples=files.read_samples(),
+        floor=noise(files.read_scores() if planned.point.is_baseline else None),
         notes=notes,
         batches=_batches(files),
     )

@@ -9,7 +9,9 @@ from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptan
 from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.comparable import engine_differences, incomparable, start_remarks, unrecorded
+from sweeper.judge.distribution import sampled
 from sweeper.judge.output import OutputCheck, no_output_check, output_check
+from sweeper.judge.quality import QualityFigures, quality_figures
 from sweeper.judge.rollout import (
     Rollout,
     rollout,
@@ -174,10 +176,18 @@ def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:
     reason = _no_pair(arm, base)
     if reason or base is None or base.result is None or arm.result is None:
         none = undefined(reason)
-        return _Against(speedup=none, request_time=none, output=no_output_check(reason))
+        graded = _graded(arm, base, seed)
+        return _Against(speedup=none, request_time=none, output=no_output_check(reason, graded))
     all_pairs = pair(base.records, arm.records)
     pairs = same_history(all_pairs)
-    output = output_check(pairs, greedy=arm.planned.point.sampling.greedy, seed=seed)
+    output = output_check(
+        pairs,
+        greedy=arm.planned.point.sampling.greedy,
+        seed=seed,
+        floor=base.floor,
+        quality=_graded(arm, base, seed),
+        sampled=sampled(base.samples, arm.samples, seed=seed),
+    )
     notes = (
         *engine_differences(base.result, arm.result),
         *_assumed(base.result, arm.result),
@@ -192,6 +202,17 @@ def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:
         request_time=request_time_ratio(pairs, seed=seed),
         output=output,
         notes=notes,
+    )
+
+
+def _graded(arm: Arm, base: Arm | None, seed: int) -> QualityFigures:
+    if not arm.usable:
+        return QualityFigures(share=undefined(arm.why), change=undefined(arm.why))
+    return quality_figures(
+        arm.quality,
+        base.quality if base else None,
+        is_baseline=arm.planned.point.is_baseline,
+        seed=seed,
     )
 
 

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from scipy.special import pdtrc
+
 from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.distribution import Sampled
+from sweeper.judge.noise import Noise, gap
+from sweeper.judge.quality import QualityFigures
 from sweeper.judge.speedup import Pair, identical_share, same_output
 from sweeper.values import RequestRecord
 
@@ -18,6 +23,9 @@ OutputState = Literal["right", "numerical", "wrong", "not measured"]
 DivergenceKind = Literal["numerical", "wrong", "not scored"]
 SHOWN = 3
 """Divergences that are shown as text."""
+KINDS: tuple[DivergenceKind, ...] = ("wrong", "numerical", "not scored")
+ALPHA = 0.001
+"""Chance of calling an output wrong that is right, of the test by number."""
 SHOWN_BEFORE, SHOWN_AFTER = 80, 80
 """Characters of an answer before and after a divergence."""
 
@@ -74,8 +82,8 @@ class OutputCheck:
         return self.divergences[:SHOWN]
 
 
-def no_output_check(reason: str) -> OutputCheck:
-    """Nothing was compared, and why."""
+def no_output_check(reason: str, quality: QualityFigures) -> OutputCheck:
+    """No answers were compared, and why."""
     none = undefined(reason)
     return OutputCheck(
         state="not measured",
@@ -83,63 +91,148 @@ def no_output_check(reason: str) -> OutputCheck:
         identical_share=none,
         noise=none,
         p_value=none,
-        quality=none,
-        quality_change=none,
+        quality=quality.share,
+        quality_change=quality.change,
+        quality_p=quality.p_value,
     )
 
 
-def output_check(pairs: Sequence[Pair], *, greedy: bool, seed: int) -> OutputCheck:
+def output_check(
+    pairs: Sequence[Pair],
+    *,
+    greedy: bool,
+    seed: int,
+    floor: Noise,
+    quality: QualityFigures,
+    sampled: Sampled,
+) -> OutputCheck:
     """The check of one point; ``pairs`` are the baseline's answers and the point's."""
+    if not greedy:
+        return _of_samples(sampled, quality)
     same = identical_share(pairs, greedy=greedy, seed=seed)
     if same.value is None:
-        return no_output_check(same.reason)
-    found = divergences(pairs)
-    state: OutputState = "not measured" if found else "right"
+        return no_output_check(same.reason, quality)
+    found = divergences(pairs, floor)
+    state, sentence = _greedy(found, pairs, floor)
     return OutputCheck(
         state=state,
-        sentence=_sentence(len(found), len({c.prompt_id for _, c in pairs})),
+        sentence=sentence,
         identical_share=same,
         divergences=found,
-        noise=undefined("the baseline's answers were not scored"),
+        noise=undefined(floor.problem) if floor.problem else Figure(value=floor.explains),
         p_value=undefined("greedy answers are compared token by token"),
-        quality=undefined("no quality was asked for"),
-        quality_change=undefined("no quality was asked for"),
+        quality=quality.share,
+        quality_change=quality.change,
+        quality_p=quality.p_value,
     )
 
 
-def _sentence(differing: int, prompts: int) -> str:
-    if not differing:
-        return f"all {prompts} greedy answers are the baseline's, token for token"
-    return (
-        f"not measured: {differing} of {prompts} greedy answers differ from the baseline's, and "
-        "its answers were not scored"
+def _of_samples(sampled: Sampled, quality: QualityFigures) -> OutputCheck:
+    return OutputCheck(
+        state=sampled.state,
+        sentence=sampled.sentence,
+        identical_share=undefined("sampled output: strings differ even when distributions agree"),
+        noise=undefined("sampled output is compared by its distribution"),
+        p_value=sampled.p_value,
+        quality=quality.share,
+        quality_change=quality.change,
+        quality_p=quality.p_value,
     )
 
 
-def divergences(pairs: Sequence[Pair]) -> tuple[Divergence, ...]:
-    """The first differing answer of every prompt that has one."""
+def _greedy(
+    found: Sequence[Divergence], pairs: Sequence[Pair], floor: Noise
+) -> tuple[OutputState, str]:
+    prompts = len({c.prompt_id for _, c in pairs})
+    if not found:
+        return "right", f"all {prompts} greedy answers are the baseline's, token for token"
+    said = f"{len(found)} of {prompts} greedy answers differ from the baseline's"
+    judged = [d for d in found if d.kind != "not scored"]
+    if not judged:
+        return "not measured", f"not measured: {said}, and {floor.problem or 'none was scored'}"
+    noise = f"the baseline's own noise reaches {floor.explains:.2g} nats"
+    wrong = [d for d in judged if d.kind == "wrong"]
+    if wrong:
+        return "wrong", f"{said}, {len(wrong)} of them {_worst(wrong)}; {noise}"
+    expected, p = _excess(judged, pairs, floor)
+    largest = max(d.gap or 0.0 for d in judged)
+    rest = len(found) - len(judged)
+    sentence = (
+        f"{said}, each at a near tie (gaps up to {largest:.2g} nats); {noise} and would change "
+        f"{expected:.1f} answers on average (p={p:.2g})" + (f"; {rest} not scored" if rest else "")
+    )
+    if p < ALPHA:
+        return "wrong", f"{sentence}: too many for rounding alone"
+    return "numerical", sentence
+
+
+def _worst(wrong: Sequence[Divergence]) -> str:
+    gaps = [d for d in wrong if d.gap is not None]
+    if not gaps:
+        return "end where the baseline's goes on"
+    more = "more than " if gaps[0].at_least else ""
+    return f"with a token up to {more}{gaps[0].gap:.2g} nats less likely than the baseline's"
+
+
+def _excess(
+    judged: Sequence[Divergence], pairs: Sequence[Pair], floor: Noise
+) -> tuple[float, float]:
+    """How many answers rounding would have changed, and the chance of as many as there are.
+
+    The number is a sum of independent rare events, whose tail that of the Poisson distribution
+    bounds from above.
+    """
+    left = {d.prompt_id: d.position for d in judged}
+    expected = 0.0
+    for prompt in {c.prompt_id for _, c in pairs}:
+        sums, at = floor.expected.get(prompt, ()), left.get(prompt)
+        if len(sums):
+            expected += float(sums[-1 if at is None else min(at, len(sums) - 1)])
+    return expected, float(pdtrc(len(judged) - 1, expected))
+
+
+def divergences(pairs: Sequence[Pair], floor: Noise) -> tuple[Divergence, ...]:
+    """The first differing answer of every prompt that has one, the largest gap first."""
     first: dict[str, Pair] = {}
     for base, other in pairs:
         if not same_output(base, other):
             first.setdefault(other.prompt_id, (base, other))
-    return tuple(_divergence(base, other) for base, other in first.values())
+    found = (_divergence(base, other, floor) for base, other in first.values())
+    return tuple(sorted(found, key=lambda d: (KINDS.index(d.kind), -(d.gap or 0.0))))
 
 
-def _divergence(base: RequestRecord, other: RequestRecord) -> Divergence:
+def _divergence(base: RequestRecord, other: RequestRecord, floor: Noise) -> Divergence:
     at = _position(base.token_ids, other.token_ids)
+    kind, size, at_least = _kind(base, other, at, floor)
     shared = _first_difference(base.text, other.text)
     return Divergence(
         prompt_id=other.prompt_id,
         position=at,
-        gap=None,
-        at_least=False,
-        kind="not scored",
+        gap=size,
+        at_least=at_least,
+        kind=kind,
         baseline_token=_token(base, at),
         token=_token(other, at),
         before=base.text[max(0, shared - SHOWN_BEFORE) : shared],
         baseline_text=base.text[shared : shared + SHOWN_AFTER],
         text=other.text[shared : shared + SHOWN_AFTER],
     )
+
+
+def _kind(
+    base: RequestRecord, other: RequestRecord, at: int | None, floor: Noise
+) -> tuple[DivergenceKind, float | None, bool]:
+    """An answer that stops without a token that ends it is wrong: rounding chooses tokens."""
+    scored = floor.answers.get(other.prompt_id)
+    if scored is None or at is None or base.token_ids != scored.token_ids:
+        return "not scored", None, False
+    ours, theirs = _token(base, at), _token(other, at)
+    if ours is None or theirs is None:
+        return "wrong", None, False
+    size, at_least = gap(scored.near[at], ours, theirs)
+    if size > floor.explains:
+        return "wrong", size, at_least
+    return ("not scored" if at_least else "numerical"), size, at_least
 
 
 def _position(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:

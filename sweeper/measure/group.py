@@ -11,11 +11,12 @@ from pathlib import Path
 from sweeper import store
 from sweeper.drive.datasets import prompts_of
 from sweeper.errors import DatasetError, ServerError
+from sweeper.measure.after import check_of, check_output
 from sweeper.measure.point import Emit, measure, unmeasured
 from sweeper.measure.rollout import run_rollouts
 from sweeper.serve.session import serve
 from sweeper.store import PointFolder, SweepFolder
-from sweeper.values import Event, Group, PlannedPoint, PointResult
+from sweeper.values import Event, Group, PlannedPoint, PointResult, Prompt
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class GroupRun:
 
 
 def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[PointResult]:
-    """Start the server once, measure its points in order, stop it.
+    """Start the server once, measure its points in order, check their output, stop it.
 
     A server that does not start, or dies, fails the points it has not served; nothing is raised
     for it, because other groups go on.
@@ -45,6 +46,8 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
     folder = SweepFolder(sweep_dir)
     server = folder.new_server(group.key)
     results: list[PointResult] = []
+    measured: list[tuple[PlannedPoint, tuple[Prompt, ...]]] = []
+    check = check_of(folder)
     name = f"{group.points[0].point.label} on {group.points[0].point.target}"
     emit(Event(kind="server_starting", server=name, text=server.path.name))
 
@@ -68,6 +71,13 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
                         continue
                     run = run_rollouts if planned.point.load.name == "rollout" else None
                     results.append(measure(session, planned, prompts, home, sweep, emit, run))
+                    measured.append((planned, prompts))
+            for planned, prompts in measured:
+                with _log_to(folder.point(planned)):
+                    if event := check_output(
+                        session, planned, prompts, folder.point(planned), check
+                    ):
+                        emit(event)
     except ServerError as problem:
         emit(Event(kind="warning", server=name, text=str(problem)))
         results += _fail_rest(group.points, folder, sweep, str(problem), server.path.name, emit)

@@ -13,7 +13,7 @@ from sweeper.judge.rollout import Rollout
 from sweeper.judge.timing import LATENCIES
 
 TEXT, INTEGER, NUMBER, FLAG = "string", "Int64", "Float64", "boolean"
-LATER = ("quality", "verdict")
+LATER = ("verdict",)
 """Columns that exist and are empty: nothing measures them yet."""
 _INTERVALS = (
     "acceptance_rate",
@@ -84,6 +84,7 @@ def figures(one: Comparison) -> dict[str, Figure]:
         "request_time_s": one.request_time_s,
         "output_tokens_per_s": one.output_tokens_per_s,
         "identical_share": one.identical_share,
+        "quality": one.output.quality,
         "goodput": one.goodput,
         "success_rate": _success_rate(one),
         **one.latencies,

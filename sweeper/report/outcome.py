@@ -14,6 +14,7 @@ from sweeper import store
 from sweeper.errors import PublishError
 from sweeper.judge.compare import compare
 from sweeper.judge.judgement import Judgement, judge
+from sweeper.quality.grade import grade, grader_of
 from sweeper.report.mlflow import default_tracking_uri, publish
 from sweeper.report.page.build import write_page
 from sweeper.report.progress import Watch
@@ -48,6 +49,7 @@ def write_report(folder: SweepFolder) -> tuple[Judgement, Path]:
 def report(console: Console, folder: SweepFolder, track: bool) -> int:
     """Write, publish and print all there is to say; 0 when every point completed, else 1."""
     sweep = store.read_sweep(folder)
+    grade(folder, grader_of(sweep), lambda text: console.print(text, soft_wrap=True, markup=False))
     judgement, page = write_report(folder)
     print_table(console, judgement.comparisons)
     print_rollouts(console, judgement)

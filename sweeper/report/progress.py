@@ -82,6 +82,8 @@ class Watch:
                 self._request(event)
             case "point_ended":
                 self._end_point(event)
+            case "checked":
+                self._say(f"output of {self._name(event.point)}: {event.text}")
             case "warning" if not event.server:
                 self._say(event.text)
             case "warning":

@@ -36,6 +36,11 @@ def ids(tokens: list[str]) -> list[int]:
     return [zlib.crc32(text.encode()) % 49152 for text in tokens]
 
 
+def likely(token: int) -> list[tuple[int, float]]:
+    """The tokens that could stand where ``token`` does, with log-probabilities."""
+    return [(token, -0.1), (token + 1, -2.5)]
+
+
 def write(
     model: str, prompt: str, body: dict[str, Any], limit: int, spec: dict[str, Any] | None
 ) -> tuple[list[str], str]:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
@@ -200,6 +201,7 @@ class Server:
         wanted = job.body.get("return_token_ids")
         prompt_ids = core.ids(core.pieces(job.prompt)) if wanted else None
         choice["token_ids"] = core.ids(job.tokens) if wanted else None
+        choice |= self.logprobs(job)
         if job.chat:
             choice["message"] = {"role": "assistant", "content": job.text}
         else:
@@ -207,8 +209,41 @@ class Server:
             if job.body.get("prompt_logprobs") is not None:
                 choice["prompt_logprobs"] = engine_rollout.prompt_logprobs(job.body["prompt"])
         found = self.envelope(job, "chat.completion" if job.chat else "text_completion")
-        found |= {"choices": [choice], "usage": self.usage(job), "metrics": self.spec_metrics(job)}
+        choices = [choice, *self.others(job)]
+        found |= {"choices": choices, "usage": self.usage(job), "metrics": self.spec_metrics(job)}
         return web.json_response(found | ({"prompt_token_ids": prompt_ids} if job.chat else {}))
+
+    def others(self, job: Job) -> list[Body]:
+        """Further answers of one request (``n``): tokens from one distribution for all servers,
+        unless ``wrong_text_share`` says that speculation draws from another."""
+        dice = random.Random(f"{job.prompt}{job.body.get('seed')}{self.spec}")
+        wrong = FAULTS.get("wrong_text_share", 0.0) if self.spec else 0.0
+        ids = [
+            [
+                dice.choice((7, 8)) if dice.random() < wrong else dice.choice((1, 2, 3))
+                for _ in range(4)
+            ]
+            for _ in range((job.body.get("n") or 1) - 1)
+        ]
+        return [{"index": n, "token_ids": one, "text": ""} for n, one in enumerate(ids, start=1)]
+
+    def logprobs(self, job: Job) -> Body:
+        """Every token is likely and leads the next by 2.4 nats, in the answer and the prompt."""
+        if job.body.get("prompt_logprobs"):
+            given = job.body["prompt"]
+            at = [{str(t): {"logprob": p} for t, p in core.likely(i)} for i in given[1:]]
+            return {"prompt_logprobs": [None, *at]}
+        if not job.body.get("logprobs"):
+            return {}
+        tops = [
+            [{"token": f"token_id:{t}", "logprob": p} for t, p in core.likely(i)]
+            for i in core.ids(job.tokens)
+        ]
+        if job.chat:
+            return {"logprobs": {"content": [top[0] | {"top_logprobs": top} for top in tops]}}
+        return {
+            "logprobs": {"top_logprobs": [{t["token"]: t["logprob"] for t in top} for top in tops]}
+        }
 
     def interrupt(self, request: web.Request, job: Job) -> None:
         """The faults in the middle of an answer."""

@@ -1,0 +1,72 @@
+"""Continuations of fixed texts, sampled many times: what a server's distribution looks like."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import asdict
+
+from sweeper import store
+from sweeper.errors import RequestError
+from sweeper.measure.counters import parse
+from sweeper.scores import Check, Samples
+from sweeper.serve.session import Session
+from sweeper.store import PointFolder
+from sweeper.values import Json, Point
+
+log = logging.getLogger(__name__)
+
+TEXTS = (
+    "red blue green blue red green green blue red green blue red red green blue green red blue",
+    "3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4 6 2 6 4 3 3 8 3 2 7 9 5 0 2 8 8 4 1 9 7 1 6 9 3 9 9",
+    "She went to the market and bought apples. She went to the park and saw birds. She went to the",
+    "one cat, two dogs, three birds, two cats, one dog, three cats, two birds, one bird, two",
+    "north, south, east, south, west, north, west, east, north, south, south, west, east, north,",
+    "He said yes. She said no. They said maybe. He said no. She said yes. They said no. He said",
+    "A to B, B to C, C to A, A to C, B to A, C to B, A to B, B to A, C to A, A to",
+    "up down left up right down up left right left up down right up left down up right",
+)
+"""Their ends are found again in their middles, so that lookup drafts, and what follows is open, so
+that drafts are rejected: both ways through a sampler are taken at nearly every token."""
+TIMEOUT_S = 600.0
+
+
+def draw(session: Session, point: Point, home: PointFolder, check: Check) -> Samples:
+    """Sample and write ``samples.json``; a refused request is data."""
+    texts = TEXTS[: check.texts]
+    before = _drafted(session)
+    try:
+        draws = tuple(_continued(session, point, text, check) for text in texts)
+        after = _drafted(session)
+        drafted = None if before is None or after is None else round(after - before)
+        found = Samples(texts=texts, draws=draws, drafted=drafted)
+    except RequestError as refused:
+        log.warning("no continuations were sampled: %s", refused)
+        found = Samples(texts=texts, problem=str(refused))
+    store.write_json(home.samples, store.to_json(found))
+    return found
+
+
+def _continued(
+    session: Session, point: Point, text: str, check: Check
+) -> tuple[tuple[int, ...], ...]:
+    """All continuations of one text, in one request; each arm draws with seeds of its own."""
+    seed = hashlib.sha256(f"{point.key}/{text}".encode()).digest()[:4]
+    body: dict[str, Json] = asdict(point.sampling)
+    del body["name"]
+    body |= {
+        "prompt": text,
+        "n": check.samples,
+        "max_tokens": check.tokens,
+        "seed": int.from_bytes(seed, "big") >> 1,
+        "return_token_ids": True,
+    }
+    choices = session.endpoint.complete(body, TIMEOUT_S)["choices"]
+    if len(choices) != check.samples or any(c.get("token_ids") is None for c in choices):
+        raise RequestError("the server gave no token ids, or not as many answers as asked for")
+    return tuple(tuple(choice["token_ids"]) for choice in choices)
+
+
+def _drafted(session: Session) -> float | None:
+    text = session.endpoint.metrics()
+    return parse(text).drafted if text else None
