@@ -32,14 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         folder = SweepFolder(arguments.folder)
         judgement, _ = write_report(folder)
-        comparisons = judgement.comparisons
-        run = publish(folder, comparisons, *_tracker(arguments, read_sweep(folder).settings))
+        run = publish(folder, judgement, *_tracker(arguments, read_sweep(folder).settings))
     except (UserError, PublishError) as problem:
         print(f"sweeper.publish: {problem}", file=sys.stderr)
         return 2 if isinstance(problem, UserError) else 1
     except KeyboardInterrupt:
         return 130
-    print(f"run {run} with {len(comparisons)} points")
+    print(f"run {run} with {len(judgement.comparisons)} points")
     return 0
 
 

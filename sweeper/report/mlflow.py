@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.errors import PublishError
-from sweeper.judge.compare import Comparison
-from sweeper.report.runs import NOT_MEASURED, PASSING_TAGS, Run, child, parent
+from sweeper.judge.judgement import Judgement
+from sweeper.report.runs import FOLDER, NOT_MEASURED, PASSING_TAGS, Run, child, parent
 from sweeper.store import SweepFolder, read_sweep
 
 DATABASE = "mlflow.db"
@@ -32,7 +32,7 @@ def default_tracking_uri(outputs: Path) -> str:
 
 def publish(
     folder: SweepFolder,
-    comparisons: Sequence[Comparison],
+    judgement: Judgement,
     tracking_uri: str | None,
     experiment: str,
 ) -> str:
@@ -47,16 +47,40 @@ def publish(
     try:
         with _quiet(), _alone(uri):
             publication = _Publication(uri, experiment, sweep.id)
-            top = publication.put(parent(folder, sweep, comparisons), None)
+            top = publication.put(parent(folder, sweep, judgement), None)
+            made: dict[int | None, str] = {}
             with publication.killing(top):
-                for one in comparisons:
-                    publication.put(child(folder, sweep, one), top)
+                # Baselines first: the others name their runs.
+                for one in sorted(judgement.comparisons, key=lambda c: c.baseline is not None):
+                    base = made.get(one.baseline, "")
+                    run = child(folder, sweep, one, judgement, base)
+                    made[one.number] = publication.put(run, top)
             return top
     except PublishError:
         raise
     except Exception as problem:  # whatever MLflow, its database or its server raise
         line = " ".join(str(problem).split())[:500]
         raise PublishError(f"MLflow at {_without_password(uri)}: {line}") from problem
+
+
+def found_again(tracking_uri: str, run_id: str) -> tuple[Path, str]:
+    """The folder of the sweep that a run tells of, and the key of its point (empty: all points).
+
+    :raises PublishError: when the run is not there, or the folder is not on this machine.
+    """
+    with _quiet():
+        from mlflow import MlflowClient
+
+        try:
+            tags = MlflowClient(tracking_uri=tracking_uri).get_run(run_id).data.tags
+        except Exception as problem:  # whatever MLflow, its database or its server raise
+            line = " ".join(str(problem).split())[:500]
+            raise PublishError(f"MLflow at {_without_password(tracking_uri)}: {line}") from problem
+    folder = Path(tags.get(FOLDER, ""))
+    if not tags.get(FOLDER) or not (folder / "sweep.json").is_file():
+        where = tags.get(FOLDER) or "not recorded"
+        raise PublishError(f"run {run_id}: the folder of its sweep is not here: {where}")
+    return folder, tags.get("point_key", "")
 
 
 class _Publication:
@@ -210,6 +234,9 @@ def _quiet() -> Iterator[None]:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_CONFIGURE_LOGGING": "false",
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+        # A server that is away costs seconds, not minutes; unless the user chose otherwise.
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": os.environ.get("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2"),
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT", "30"),
     }
     before = {name: os.environ.get(name) for name in wanted}
     level = logging.root.manager.disable

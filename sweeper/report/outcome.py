@@ -12,7 +12,6 @@ from rich.console import Console
 
 from sweeper import store
 from sweeper.errors import PublishError
-from sweeper.judge.compare import compare
 from sweeper.judge.judgement import Judgement, judge
 from sweeper.quality.grade import grade, grader_of
 from sweeper.report.mlflow import default_tracking_uri, publish
@@ -56,7 +55,7 @@ def report(console: Console, folder: SweepFolder, track: bool) -> int:
     if track:
         uri = tracking_uri(folder, sweep)
         try:
-            publish(folder, judgement.comparisons, uri, sweep.settings["experiment"])
+            publish(folder, judgement, uri, sweep.settings["experiment"])
             console.print(
                 f"MLflow: {uri}, experiment {sweep.settings['experiment']}", soft_wrap=True
             )
@@ -94,7 +93,7 @@ class PublishesSoon:
             with contextlib.suppress(PublishError):  # the report at the end tries again and says so
                 sweep = store.read_sweep(self.folder)
                 uri, experiment = tracking_uri(self.folder, sweep), sweep.settings["experiment"]
-                publish(self.folder, compare(self.folder), uri, experiment)
+                publish(self.folder, judge(self.folder), uri, experiment)
             self.last = time.monotonic()
 
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from sweeper.judge.arms import NOT_YET
 from sweeper.judge.compare import Comparison
+from sweeper.judge.judgement import Judgement
+from sweeper.judge.verdict import WorkloadVerdict
 from sweeper.report.columns import figures
+from sweeper.report.wording import escape, verdict_markdown, verdict_words
 from sweeper.store import SweepFolder, to_json
 from sweeper.values import Json, Sweep, content_key
 
@@ -19,7 +22,11 @@ LONGEST_PARAM = 250
 LONGEST_TAG = 500
 NOT_MEASURED = "not_measured."
 """Start of the tags that say why a metric is missing."""
-PASSING_TAGS = ("reason", "notes", "hardware", "versions")
+NOTE = "mlflow.note.content"
+"""What MLflow shows as Markdown at the top of a run."""
+LONGEST_NOTE = 5000
+FOLDER = "sweeper.folder"
+PASSING_TAGS = ("reason", "notes", "hardware", "versions", "verdict", "baseline_run", NOTE)
 """Tags that a point may have now and not have later."""
 _ENDINGS = {"completed": "FINISHED", "preempted": "KILLED", "skipped": "KILLED", NOT_YET: "KILLED"}
 
@@ -50,8 +57,9 @@ class Run:
         return content_key(fields)
 
 
-def parent(folder: SweepFolder, sweep: Sweep, comparisons: Sequence[Comparison]) -> Run:
-    """The run of the whole sweep: the plan, the tables, how many points completed."""
+def parent(folder: SweepFolder, sweep: Sweep, judgement: Judgement) -> Run:
+    """The run of the whole sweep: the plan, the page, the verdict, how many points completed."""
+    comparisons = judgement.comparisons
     start = _milliseconds(sweep.created_at)
     done = sum(c.completed for c in comparisons)
     return Run(
@@ -68,15 +76,26 @@ def parent(folder: SweepFolder, sweep: Sweep, comparisons: Sequence[Comparison])
             "status": f"{done} of {len(comparisons)} points completed",
             "command": _cut(" ".join(sweep.command), LONGEST_TAG),
             "versions": _cut(_pairs(sweep.versions), LONGEST_TAG),
+            "verdict": verdict_words(judgement.overall.verdict, None),
+            NOTE: verdict_markdown(judgement)[:LONGEST_NOTE],
+            FOLDER: str(folder.path.resolve())[:LONGEST_NOTE],
         },
         files=_there(
-            folder.sweep, folder.points_csv, folder.points_parquet, folder.report / "report.md"
+            folder.page,
+            folder.report / "report.md",
+            folder.report / "recommended.json",
+            folder.sweep,
+            folder.points_csv,
+            folder.points_parquet,
+            folder.requests_parquet,
         ),
     )
 
 
-def child(folder: SweepFolder, sweep: Sweep, one: Comparison) -> Run:
-    """The run of one point."""
+def child(
+    folder: SweepFolder, sweep: Sweep, one: Comparison, judgement: Judgement, baseline_run: str = ""
+) -> Run:
+    """The run of one point; ``baseline_run`` is the id of its baseline's."""
     found, files = figures(one), folder.point(one.planned)
     start, end = _times(one, _milliseconds(sweep.created_at))
     defined = {name: f.value for name, f in found.items() if f.value is not None}
@@ -90,8 +109,17 @@ def child(folder: SweepFolder, sweep: Sweep, one: Comparison) -> Run:
         params=_params(one),
         metrics=defined | _intervals(one),
         survival=tuple((i, f.value) for i, f in survival if f.value is not None),
-        tags=_tags(one, sweep) | _not_measured(one),
-        files=_there(files.config, files.result, files.requests, files.counters),
+        tags=_tags(one, sweep)
+        | _links(folder, baseline_run)
+        | _verdict(one, judgement)
+        | _not_measured(one),
+        files=_there(
+            files.config,
+            files.result,
+            files.requests_parquet,
+            files.counters,
+            *_server_log(folder, one),
+        ),
     )
 
 
@@ -139,6 +167,33 @@ def _tags(one: Comparison, sweep: Sweep) -> dict[str, str]:
         "notes": "; ".join(one.notes),
     }
     return {name: _cut(value, LONGEST_TAG) for name, value in tags.items() if value}
+
+
+def _links(folder: SweepFolder, baseline_run: str) -> dict[str, str]:
+    tags = {"baseline_run": baseline_run, FOLDER: str(folder.path.resolve())[:LONGEST_NOTE]}
+    return {name: value for name, value in tags.items() if value}
+
+
+def _verdict(one: Comparison, judgement: Judgement) -> dict[str, str]:
+    """The verdict on the point's workload, as a word to filter by and as a note to read."""
+    mine = (w for w in judgement.workloads if _is_in(one, w))
+    found = next(mine, None)
+    if found is None:
+        return {}
+    words = verdict_words(found.verdict, found.recommended)
+    note = f"**{escape(one.point.label)} · {escape(found.name)}: {escape(words)}.** "
+    text = note + escape(found.sentence)
+    return {"verdict": _cut(words, LONGEST_TAG), NOTE: text[:LONGEST_NOTE]}
+
+
+def _is_in(one: Comparison, workload: WorkloadVerdict) -> bool:
+    each = (workload.baseline, *workload.candidates)
+    return any(c is not None and c.number == one.number for c in each)
+
+
+def _server_log(folder: SweepFolder, one: Comparison) -> tuple[Path, ...]:
+    name = one.result.server_folder if one.result else ""
+    return (folder.path / "servers" / Path(name).name / "server.log",) if name else ()
 
 
 def _not_measured(one: Comparison) -> dict[str, str]:

@@ -22,10 +22,8 @@ import pytest
 from mlflow import MlflowClient
 
 from sweeper.errors import PublishError
-from sweeper.judge.compare import compare
-from sweeper.judge.judgement import judge
 from sweeper.report.mlflow import default_tracking_uri, publish
-from sweeper.report.tables import write_tables
+from sweeper.report.outcome import write_report
 from sweeper.store import SweepFolder
 from tests.unit.sweeps import CHAT, Made, counts, folder, point, record
 
@@ -64,9 +62,8 @@ def outputs(fresh: Path, database: Path) -> Path:
 
 
 def told(sweep: SweepFolder, outputs: Path, experiment: str = "drafts") -> str:
-    comparisons = compare(sweep)
-    write_tables(sweep, judge(sweep))
-    return publish(sweep, comparisons, default_tracking_uri(outputs), experiment)
+    judgement, _ = write_report(sweep)
+    return publish(sweep, judgement, default_tracking_uri(outputs), experiment)
 
 
 def client(outputs: Path) -> Any:
@@ -104,6 +101,10 @@ def test_a_sweep_is_one_run_with_a_nested_run_a_point(outputs: Path) -> None:
     assert ngram.data.tags["not_measured.tpot_ms_p99"] == "the answers were not streamed"
     assert ngram.data.tags["hardware"] == "hostname=node1, cpu=EPYC, gpu=None"
     assert ngram.data.tags["versions"] == "vllm=0.32.0, torch=2.13.0"
+    assert ngram.data.tags["baseline_run"] == runs["none"].info.run_id
+    assert ngram.data.tags["verdict"] == "inconclusive"
+    note = "**ngram γ=2 · chat · greedy · sequential · org/model: inconclusive.** "
+    assert ngram.data.tags["mlflow.note.content"].startswith(note)
     history = client(outputs).get_metric_history(ngram.info.run_id, "survival")
     assert [(m.step, m.value) for m in history] == [
         (1, pytest.approx(2 / 3)),
@@ -125,11 +126,13 @@ def test_files_are_artifacts_beside_the_database(outputs: Path) -> None:
     api = client(outputs)
     run_id = by_method(outputs)["ngram"].info.run_id
     names = {f.path for f in api.list_artifacts(run_id)}
-    assert names == {"config.yaml", "requests.jsonl", "result.json"}
+    assert names == {"config.yaml", "requests.parquet", "result.json"}
     assert {f.path for f in api.list_artifacts(top)} == {
+        "index.html",
         "points.csv",
         "points.parquet",
         "report.md",
+        "requests.parquet",
         "sweep.json",
     }
     assert (outputs / "mlartifacts" / run_id / "artifacts" / "result.json").is_file()

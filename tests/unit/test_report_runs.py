@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper import ui
-from sweeper.judge.compare import compare
+from sweeper.judge.judgement import judge
 from sweeper.report.mlflow import default_tracking_uri
 from sweeper.report.runs import Run, child, parent
 from sweeper.store import read_sweep
@@ -19,9 +19,9 @@ RECORDS = tuple(record(f"p{n}", spec=counts((1, 0, 2)), steps=3, tokens=8) for n
 
 def runs(path: Path, *made: Made) -> tuple[Run, list[Run]]:
     sweep_folder = folder(path, *made)
-    sweep, comparisons = read_sweep(sweep_folder), compare(sweep_folder)
-    each = [child(sweep_folder, sweep, one) for one in comparisons]
-    return parent(sweep_folder, sweep, comparisons), each
+    sweep, judgement = read_sweep(sweep_folder), judge(sweep_folder)
+    each = [child(sweep_folder, sweep, one, judgement) for one in judgement.comparisons]
+    return parent(sweep_folder, sweep, judgement), each
 
 
 def test_undefined_metrics_are_left_out_and_their_reasons_are_tags(tmp_path: Path) -> None:
