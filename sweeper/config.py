@@ -126,6 +126,8 @@ class Settings:
     quality: Grader = field(default_factory=Grader)
 
 
+TRL_LAUNCHER = "trl_serve.py"
+
 _FIX = {
     "string_type": "quote it, for example '{path}=\"7e12345\"'",
     "int_type": "a whole number",
@@ -293,5 +295,9 @@ def _siblings(loc: tuple[int | str, ...]) -> list[str]:
 
 
 def this_python(command: tuple[str, ...]) -> tuple[str, ...]:
-    """``python`` as first token stands for the interpreter that runs sweeper."""
-    return (sys.executable, *command[1:]) if command[:1] == ("python",) else command
+    """``python`` as first token stands for the interpreter that runs sweeper, and ``trl_serve.py``
+    after it for our own launcher of TRL's server."""
+    ours = str(Path(__file__).resolve().parent / "serve" / TRL_LAUNCHER)
+    rest = (ours if token == TRL_LAUNCHER else token for token in command[1:])
+    first = (sys.executable,) if command[:1] == ("python",) else command[:1]
+    return (*first, *rest)

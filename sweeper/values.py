@@ -18,6 +18,10 @@ Json = Any
 Status = Literal["completed", "failed", "invalid", "preempted", "lost", "skipped"]
 STATUSES: tuple[Status, ...] = ("completed", "failed", "invalid", "preempted", "lost", "skipped")
 
+RolloutApi = Literal["completions", "generate"]
+ROLLOUT_PATHS: dict[RolloutApi, str] = {"completions": "/v1/completions", "generate": "/generate/"}
+"""What rollout batches are sent to; the second is that of TRL's own server, up to TRL 1.10."""
+
 BASELINE = "none"
 """The method name of a server without speculation."""
 

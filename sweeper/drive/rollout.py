@@ -14,15 +14,12 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 import aiohttp
 
 from sweeper.errors import RequestError
-from sweeper.values import Json, Sampling
+from sweeper.values import ROLLOUT_PATHS, Json, RolloutApi, Sampling
 
-Api = Literal["completions", "generate"]
-PATHS: dict[Api, str] = {"completions": "/v1/completions", "generate": "/generate/"}
 _UNDER_WAY = re.compile(
     r"^vllm:num_requests_(?:running|waiting)(?:\{[^}]*\})? (\S+)$", re.MULTILINE
 )
@@ -60,7 +57,9 @@ class Answer:
         return (self.done_ns - self.sent_ns) / 1e9
 
 
-def body_of(api: Api, model: str, prompts: Sequence[Sequence[int]], sampling: Sampling) -> Json:
+def body_of(
+    api: RolloutApi, model: str, prompts: Sequence[Sequence[int]], sampling: Sampling
+) -> Json:
     """The JSON of one batch; every sampling field is said."""
     fields = asdict(sampling)
     own = {name: fields[name] for name in _SAMPLING} | {"n": sampling.n, "logprobs": 0}
@@ -76,7 +75,7 @@ def body_of(api: Api, model: str, prompts: Sequence[Sequence[int]], sampling: Sa
 def send_batch(
     base_url: str,
     api_key: str,
-    api: Api,
+    api: RolloutApi,
     body: Json,
     *,
     sequences: int,
@@ -107,7 +106,12 @@ def send_batch(
 
 
 async def _batch(
-    base_url: str, headers: dict[str, str], api: Api, body: Json, timeout_s: float, poll_s: float
+    base_url: str,
+    headers: dict[str, str],
+    api: RolloutApi,
+    body: Json,
+    timeout_s: float,
+    poll_s: float,
 ) -> tuple[int, int, bytes, tuple[tuple[float, int], ...], str]:
     payload, error, raw = json.dumps(body).encode(), "", b""
     headers = headers | {"Content-Type": "application/json"}
@@ -118,7 +122,7 @@ async def _batch(
         sent = time.perf_counter_ns()
         watch = asyncio.create_task(_watch(http, sent, poll_s, seen))
         try:
-            async with http.post(PATHS[api], data=payload) as answer:
+            async with http.post(ROLLOUT_PATHS[api], data=payload) as answer:
                 raw = await answer.read()
                 if answer.status != 200:
                     error = f"HTTP {answer.status}: {raw[:300].decode('utf-8', 'replace')}"
@@ -197,7 +201,7 @@ def _first(position: Json) -> float:
     return float(position[0] if isinstance(position, list) else position)
 
 
-_PARSED: dict[Api, Callable[[Json], tuple[Sample, ...]]] = {
+_PARSED: dict[RolloutApi, Callable[[Json], tuple[Sample, ...]]] = {
     "completions": _of_completions,
     "generate": _of_generate,
 }

@@ -104,7 +104,9 @@ class Endpoint:
         self, verb: str, path: str, body: Json = None, timeout_s: float = 10.0
     ) -> httpx.Response:
         try:
-            answer = self._client.request(verb, path, json=body, timeout=timeout_s)
+            answer = self._client.request(
+                verb, path, json=body, timeout=timeout_s, follow_redirects=True
+            )
         except httpx.HTTPError as problem:
             raise RequestError(f"{verb} {path}: {problem or type(problem).__name__}") from None
         if answer.status_code != 200:

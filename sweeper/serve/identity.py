@@ -56,6 +56,21 @@ def check_speculation(spec: ServerSpec, info: Json | None) -> None:
         raise ServerError("the server resolved other settings: " + "; ".join(wrong))
 
 
+def unverified(spec: ServerSpec, served: dict[str, Json], info: Json | None) -> Iterator[str]:
+    """What nobody can say of a server that we did not start, one sentence each."""
+    if info is None:
+        yield (
+            "speculation not verified: the running server offers no /server_info "
+            "(start it with VLLM_SERVER_DEV_MODE=1)"
+        )
+    config = info.get("vllm_config", {}) if isinstance(info, dict) else {}
+    runs = config.get("model_config", {}).get("model") or served.get("root")
+    if runs is None:
+        yield f"model not verified: the running server does not say what {served.get('id')} is"
+    elif runs != spec.model:
+        yield f"target.model is {spec.model}, but the running server says that it serves {runs}"
+
+
 def _differences(asked: dict[str, Json], resolved: dict[str, Json]) -> Iterator[str]:
     """One sentence for each key; one that the server does not show cannot have had an effect."""
     for key, value in asked.items():

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import psutil
 
@@ -20,12 +19,12 @@ from sweeper import store
 from sweeper.errors import IdentityError, RequestError, ServerError
 from sweeper.serve.command import argv, environment, preload_libraries
 from sweeper.serve.endpoint import Endpoint
-from sweeper.serve.identity import check_models, check_speculation
+from sweeper.serve.identity import check_models, check_speculation, unverified
 from sweeper.serve.installed import Installed, installed
 from sweeper.serve.plugins import check_in_force, install, with_plugins
 from sweeper.serve.process import ServerProcess, free_port, is_listening, start
 from sweeper.store import ServerFolder
-from sweeper.values import Json, ServerSpec
+from sweeper.values import ROLLOUT_PATHS, Json, RolloutApi, ServerSpec
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ class Session:
     version: str | None
     preload: tuple[str, ...] = ()
     here: Installed | None = None
-    api: Literal["completions", "generate"] = "completions"
+    api: RolloutApi = "completions"
     notes: list[str] = field(default_factory=list)
 
     def check_alive(self, patience_s: float = 0.0) -> None:
@@ -167,8 +166,12 @@ def _ready(
             break
         on_wait(time.monotonic() - began)
         time.sleep(0.2)
+    info = endpoint.server_info()
+    api = _rollout_api(info)
+    body: dict[str, Json] = {"max_tokens": 1}
+    body |= {"prompt": "Hello"} if api == "completions" else {"prompts": ["Hello"]}
     try:
-        endpoint.complete({"prompt": "Hello", "max_tokens": 1}, deadline - time.monotonic())
+        endpoint.complete(body, deadline - time.monotonic(), ROLLOUT_PATHS[api])
     except RequestError as problem:
         raise ServerError(
             f"the server is up but its first completion failed: {problem}\n{process.tail()}"
@@ -179,9 +182,16 @@ def _ready(
         folder=folder,
         process=process,
         start_s=time.monotonic() - began,
-        info=endpoint.server_info(),
+        info=info,
         version=endpoint.version(),
+        api=api,
     )
+
+
+def _rollout_api(info: Json | None) -> RolloutApi:
+    """``generate`` where TRL's old server says so through our launcher."""
+    says = info.get("rollout_api") if isinstance(info, dict) else None
+    return "generate" if says == "generate" else "completions"
 
 
 def _answers(endpoint: Endpoint, process: ServerProcess) -> bool:
@@ -253,12 +263,9 @@ def _attached(spec: ServerSpec, folder: ServerFolder) -> Iterator[Session]:
             info=info,
             version=endpoint.version(),
         )
+        session.api = _rollout_api(info)
         check_speculation(spec, info)
-        if info is None:
-            session.notes.append(
-                "speculation not verified: the running server offers no /server_info "
-                "(start it with VLLM_SERVER_DEV_MODE=1)"
-            )
+        session.notes += unverified(spec, models[0], info)
         store.write_json(
             folder.info,
             {

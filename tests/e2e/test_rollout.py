@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from sweeper import store
 from sweeper.judge.compare import Comparison, compare
@@ -89,3 +90,15 @@ def test_a_server_that_fails_a_batch_fails_the_point(tmp_path: Path) -> None:
     (base,) = compare(only_sweep(tmp_path))
     assert (base.status, base.rollout and base.rollout.batches) == ("invalid", 0)
     assert base.reason.startswith("8 of 16 requests failed (max_error_rate=0); first: HTTP 503")
+
+
+@pytest.mark.parametrize("server", ["vllm", "rollout"])
+def test_a_server_that_resolves_other_settings_fails_its_point(tmp_path: Path, server: str) -> None:
+    argv = command(*ROLLOUT, f"server={server}", "method=ngram", MENDED, outputs=tmp_path)
+    argv += ["gamma=4", "baseline=off"]
+    assert run(argv, faults={"start_log": IN_FORCE, "wrong_gamma": 3}).status == 1
+    (point,) = compare(only_sweep(tmp_path))
+    assert point.status == "failed"
+    assert point.reason == (
+        "the server resolved other settings: num_speculative_tokens: asked 4, server has 3"
+    )

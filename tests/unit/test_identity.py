@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sweeper.errors import ServerError
-from sweeper.serve.identity import check_speculation
+from sweeper.serve.identity import check_speculation, unverified
 from sweeper.values import Json, ServerSpec
 
 
@@ -98,3 +98,17 @@ def test_a_baseline_that_speculates_and_speculation_that_does_not() -> None:
         "checkpoint; serve its verifier instead"
     )
     assert wrong(spec(NGRAM), None) == "speculation was asked for, but the server resolved none"
+
+
+def test_what_cannot_be_verified_of_a_running_server_is_said() -> None:
+    asked = spec({"method": "ngram", "num_speculative_tokens": 4})
+    known = {"vllm_config": {"model_config": {"model": "org/model"}}}
+    assert list(unverified(asked, {"id": "n"}, known)) == []
+    assert list(unverified(asked, {"id": "n", "root": "org/other"}, None)) == [
+        "speculation not verified: the running server offers no /server_info "
+        "(start it with VLLM_SERVER_DEV_MODE=1)",
+        "target.model is org/model, but the running server says that it serves org/other",
+    ]
+    assert list(unverified(asked, {"id": "n"}, {"vllm_config": {}})) == [
+        "model not verified: the running server does not say what n is"
+    ]
