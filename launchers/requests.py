@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeper.errors import UserError
-from sweeper.values import Group, PlannedPoint
+from sweeper.values import Group
 
 _GPU_PARAMETERS = ("gres", "gpus_per_node", "gpus_per_task", "num_gpus")
 _GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
@@ -32,27 +32,15 @@ def asks_for_gpus(parameters: Mapping[str, Any]) -> bool:
     return any(value not in (None, "auto") for value in named)
 
 
-def minutes(group: Group, token_s: float, margin: float) -> int:
-    """A time limit in minutes for a server start and every request, each as long as it may get.
+def minutes(group: Group, seconds: Mapping[int, float], margin: float) -> int:
+    """A time limit in minutes for the longest start and stop, and the points as estimated.
 
-    ``token_s`` is the seconds a token is supposed to take; a load with a duration takes that.
+    ``seconds`` is the estimate of each point by its number, ``margin`` what it is multiplied by.
     """
     server = group.server
-    needed = sum(_seconds(planned, token_s) for planned in group.points)
+    needed = sum(seconds[planned.number] for planned in group.points)
     total = server.start_timeout_s + server.stop_timeout_s + needed * margin
     return max(SHORTEST_MIN, math.ceil(total / 60))
-
-
-def _seconds(planned: PlannedPoint, token_s: float) -> float:
-    point, load = planned.point, planned.point.load
-    longest = point.sampling.max_tokens * token_s
-    before = (load.warmup_requests + 1) * longest
-    if load.duration_s is not None:
-        return before + load.duration_s + longest
-    requests = load.requests or point.dataset.prompts * point.repeats
-    if load.name == "open" and load.rate:
-        return before + requests / load.rate + longest
-    return before + requests * longest / max(1, load.concurrency)
 
 
 def limit_minutes(time: Any) -> int:

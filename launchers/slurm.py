@@ -41,7 +41,6 @@ class SlurmLauncher:
     detach: bool = False
     max_requeues: int = 3
     warning_s: float = 120.0
-    token_s: float = 0.05
     margin: float = 2.0
     temporary: str = "/tmp"
     poll_s: float = 2.0
@@ -72,7 +71,6 @@ class SlurmLauncher:
                     "server=external: a running server is measured from here, not from a job; "
                     "use hydra/launcher=local"
                 )
-            self._limit(group)
 
     def map(self, run: GroupRun, groups: Sequence[Group]) -> bool:
         """Submit every group and watch; ``False`` when they go on without us.
@@ -122,7 +120,7 @@ class SlurmLauncher:
         import submitit  # the launcher's yaml must load where submitit is not installed
 
         first = chunk.groups[0]
-        parameters = self._parameters(first, run.sweep, chunk, after)
+        parameters = self._parameters(first, run, chunk, after)
         tasks = [self._task(run, group, code, parameters) for group in chunk.groups]
         with _outside_of_jobs():
             executor = submitit.SlurmExecutor(folder.submitit, python=self._python(folder))
@@ -179,13 +177,9 @@ class SlurmLauncher:
                 f"hydra.launcher.backend.parameters.{wrong[0]}: a group is one server on one node: "
                 "1; give it several GPUs with server.args.tensor_parallel_size"
             )
+        if named.get("time", "auto") != "auto":
+            named["time"] = limit_minutes(named["time"])
         return named
-
-    def _limit(self, group: Group) -> int:
-        time_ = self._given().get("time", "auto")
-        return (
-            minutes(group, self.token_s, self.margin) if time_ == "auto" else limit_minutes(time_)
-        )
 
     def _gpus(self, group: Group) -> int:
         """0 where the user said how many, or where vLLM is built for the CPU."""
@@ -201,9 +195,11 @@ class SlurmLauncher:
             found.setdefault(self._gpus(group), []).append(group)
         return list(found.values())
 
-    def _parameters(self, first: Group, sweep: str, chunk: Chunk, after: str) -> dict[str, Any]:
+    def _parameters(self, first: Group, run: GroupRun, chunk: Chunk, after: str) -> dict[str, Any]:
         given = {k: v for k, v in self._given().items() if v != "auto"}
-        limit = max(self._limit(group) for group in chunk.groups)
+        limit = given.get("time") or max(
+            minutes(group, run.seconds, self.margin) for group in chunk.groups
+        )
         number = self._gpus(first)
         more = {"requeue": True, **(given.pop("additional_parameters", None) or {})}
         if more.pop("no_requeue", more.pop("no-requeue", False)):
@@ -214,7 +210,7 @@ class SlurmLauncher:
         asked = {"gpus_per_node": number} if number else {}
         delay = given.pop("signal_delay_s", None) or min(self.warning_s, limit * 60 / 4)
         return {
-            "job_name": f"sweeper-{sweep}",
+            "job_name": f"sweeper-{run.sweep}",
             **asked,
             **{k: v for k, v in given.items() if v not in (0, "") or k != "gpus_per_node"},
             **dependency,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,7 +88,7 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
             console.print(f"resume: {len(kept)} of {len(plan.points)} points are kept")
         sweep = _write(folder, sweep, composed, kept)
         try:
-            return _measure_and_report(console, sweep, folder, launcher, kept)
+            return _measure_and_report(console, sweep, folder, launcher, kept, found.seconds())
         finally:
             console.print(f"files: {folder.path}", soft_wrap=True)
 
@@ -190,7 +190,12 @@ def _measurable(plan: Plan, kept: frozenset[int] = frozenset()) -> list[Group]:
 
 
 def _measure_and_report(
-    console: Console, sweep: Sweep, folder: SweepFolder, launcher: Launcher, kept: frozenset[int]
+    console: Console,
+    sweep: Sweep,
+    folder: SweepFolder,
+    launcher: Launcher,
+    kept: frozenset[int],
+    seconds: Mapping[int, float],
 ) -> int:
     for planned in sweep.plan.points:
         if planned.skip:
@@ -201,8 +206,9 @@ def _measure_and_report(
     interrupted = False
     with Watch(console, [p for g in groups for p in g.points], len(groups)) as watch:
         emit = PublishesSoon(watch, folder) if track else watch
+        run = GroupRun(sweep_dir=folder.path, sweep=sweep.id, emit=emit, seconds=seconds)
         try:
-            if not launcher.map(GroupRun(sweep_dir=folder.path, sweep=sweep.id, emit=emit), groups):
+            if not launcher.map(run, groups):
                 console.print(f"later: python -m sweeper.collect {folder.path}", soft_wrap=True)
                 return COMPLETE
         except KeyboardInterrupt:

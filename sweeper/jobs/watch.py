@@ -20,6 +20,8 @@ SUPPOSED_LIMIT_S = 86400.0
 """For a silent job whose time limit is not known, while the queue cannot be asked."""
 LONGEST_STOP_S = 60.0
 """For a server to stop after its last point."""
+_THEN = "; then "
+"""Between why a job left a point and how that job ended."""
 _TOLD_TO_END = ("CANCELLED", "PREEMPTED", "TIMEOUT", "DEADLINE", "cancelled")
 
 
@@ -190,6 +192,9 @@ class _Watching:
                 there = replace(unmeasured(planned, self.sweep, why, ""), status=status,
                                 requests=seen + torn, failed=torn,
                                 reason=why + _recorded(seen, torn))  # fmt: skip
+                store.write_json(home.result, store.to_json(there))
+            elif _THEN not in there.reason:  # collecting again must not say it twice
+                there = replace(there, reason=f"{there.reason}{_THEN}{why}")
                 store.write_json(home.result, store.to_json(there))
             self._ended(one, there)
         one.queued, one.beat = Queued(state="ended"), None

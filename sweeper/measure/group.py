@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sweeper import store
@@ -26,11 +26,15 @@ AGAIN = ("preempted", "lost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRun:
-    """What a launcher is handed: the sweep to work for, and who hears of it."""
+    """What a launcher is handed: the sweep to work for, and who hears of it.
+
+    ``seconds`` is what the plan expects of each point, by its number.
+    """
 
     sweep_dir: Path
     sweep: str
     emit: Emit
+    seconds: Mapping[int, float] = field(default_factory=dict)
 
     def __call__(self, group: Group) -> list[PointResult]:
         """Measure ``group`` here and now."""

@@ -98,7 +98,9 @@ def test_one_cancelled_task_is_preempted(cluster: Cluster, tmp_path: Path) -> No
     assert done.status == 1, done.out
     found = results(folder_of(tmp_path))
     assert [found[n].status for n in range(4)] == ["completed"] * 2 + ["preempted"] * 2
-    assert found[2].reason == "SIGTERM: cancelled, preempted or timed out"
+    said = "SIGTERM: cancelled, preempted or timed out; then job "
+    assert found[2].reason.startswith(said), found[2].reason
+    assert "ended (CANCELLED" in found[2].reason
     assert found[2].requests >= 2
     resume_completes(cluster, tmp_path, line)
 

@@ -13,7 +13,7 @@ from sweeper.errors import UserError
 from sweeper.jobs.faults import node_fault
 from sweeper.jobs.queue import outside
 from sweeper.plan.parallel import gpus
-from sweeper.values import Group, Load, PlannedPoint
+from sweeper.values import Group, PlannedPoint
 from tests.unit.sweeps import point
 
 
@@ -98,12 +98,21 @@ def test_a_time_limit_of_something_else() -> None:
     )
 
 
-def test_time_follows_from_the_requests() -> None:
-    # 600 s start, 30 s stop; 6 prompts, 2 warm-ups and a canary of 96 tokens at 0.05 s, twice
-    assert minutes(group(1), 0.05, 2.0) == 12
-    long = Load(name="closed", concurrency=4, stream=True, duration_s=3600.0, requests=None)
-    assert minutes(group(1, load=long), 0.05, 1.0) == 71
-    assert minutes(group(1), 0.0, 2.0) == 11
+def test_time_follows_from_the_estimate() -> None:
+    # 600 s start, 30 s stop, and what the plan expects of the points, with a margin
+    one = group(1)
+    assert minutes(one, {1: 90.0}, 1.0) == 12
+    assert minutes(one, {1: 90.0, 2: 1e6}, 2.0) == 14
+    quick = replace(one, server=replace(one.server, start_timeout_s=60.0))
+    assert minutes(quick, {1: 90.0}, 2.0) == 10
+
+
+def test_the_users_time_holds_and_is_read_before_anything_is_submitted() -> None:
+    assert SlurmLauncher(parameters={"time": "01:30:00"})._given()["time"] == 90
+    assert SlurmLauncher(parameters={"timeout_min": 7})._given()["time"] == 7
+    with pytest.raises(UserError) as caught:
+        SlurmLauncher(parameters={"time": "2h"})._given()
+    assert str(caught.value).startswith("parameters.time: '2h': minutes, or as in sbatch")
 
 
 def test_unknown_parameters_are_refused_with_all_that_are_known() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -65,10 +66,15 @@ def watched(made: tuple[SweepFolder, Sweep], queue: Queue) -> tuple[str, str, li
     return result.status, result.reason, heard
 
 
-def write(made: tuple[SweepFolder, Sweep], status: Status = "completed", sweep: str = "") -> None:
+def write(
+    made: tuple[SweepFolder, Sweep],
+    status: Status = "completed",
+    sweep: str = "",
+    reason: str = "",
+) -> None:
     found, one = made
     planned = one.plan.points[0]
-    result = asdict(unmeasured(planned, sweep or one.id, "", "")) | {"status": status}
+    result = asdict(unmeasured(planned, sweep or one.id, reason, "")) | {"status": status}
     store.write_json(found.point(planned).result, result)
 
 
@@ -134,6 +140,43 @@ def test_preempted_and_still_in_the_queue_is_not_the_end(made: tuple[SweepFolder
     status, _, heard = watched(made, Queue(pending, pending, then=lambda: write(made)))
     assert status == "completed"
     assert ("pending", "BeginTime") in [(e.text, e.doing) for e in heard]
+
+
+def test_preempted_and_gone_says_both_and_only_once(made: tuple[SweepFolder, Sweep]) -> None:
+    write(made, "preempted", reason="SIGTERM: cancelled, preempted or timed out")
+    said = "SIGTERM: cancelled, preempted or timed out; then job 7_0 ended (CANCELLED by 0)"
+    status, reason, heard = watched(made, Queue({}, how="CANCELLED by 0"))
+    assert (status, reason) == ("preempted", f"{said}; it never began to measure")
+    assert heard[-2].text == reason
+    assert watched(made, Queue({}, how=""))[:2] == (status, reason)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [(None, "is unknown to Slurm"), ({"7_0": Queued(state="RUNNING")}, "is RUNNING for Slurm")],
+)
+def test_silent_for_its_time_limit_and_the_grace_is_lost(
+    made: tuple[SweepFolder, Sweep], answer: Mapping[str, Queued] | None, says: str
+) -> None:
+    found, sweep = made
+    home = found.group(sweep.plan.groups[0].key)
+    add_attempt(home, Attempt(job="7_0", submitted_at=0.0, limit_s=0.2))
+    began = time.monotonic()
+    status, reason, _ = watched(made, Queue(answer))
+    assert time.monotonic() - began > 0.25
+    assert (status, reason) == (
+        "lost",
+        f"job 7_0 {says}, but its group has been silent for 0 s, before this point began",
+    )
+
+
+def test_a_pending_job_may_be_silent(made: tuple[SweepFolder, Sweep]) -> None:
+    found, sweep = made
+    home = found.group(sweep.plan.groups[0].key)
+    add_attempt(home, Attempt(job="7_0", submitted_at=0.0, limit_s=0.0))
+    pending = [{"7_0": Queued(state="PENDING", reason="Resources")}] * 20
+    status, *_ = watched(made, Queue(*pending, then=lambda: write(made)))
+    assert status == "completed"
 
 
 def test_a_retry_under_another_id_is_followed(made: tuple[SweepFolder, Sweep]) -> None:
