@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,9 @@ def test_a_job_that_is_put_back_goes_on(cluster: Cluster, tmp_path: Path, how: s
         cluster.set_node(beat.node, "DOWN")
     first = results(folder)[2]
     wait_until(lambda: f"{beat.job} PENDING" in cluster.jobs(), "the job in the queue", PATIENT_S)
+    # Slurm delays a job that is put back; we do not wait for that, but slurmd fails one that comes
+    # back within the second in which it was ended: "already killed, do not launch batch job".
+    time.sleep(2)
     cluster.try_run("scontrol", "update", f"JobId={beat.job}", "StartTime=now")
     done = end(process)
     if how == "node":
