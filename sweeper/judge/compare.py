@@ -9,6 +9,7 @@ from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptan
 from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.comparable import engine_differences, incomparable, start_remarks, unrecorded
+from sweeper.judge.counted import with_counters
 from sweeper.judge.distribution import sampled
 from sweeper.judge.output import OutputCheck, no_output_check, output_check
 from sweeper.judge.quality import QualityFigures, quality_figures
@@ -27,7 +28,8 @@ from sweeper.judge.speedup import (
     request_time_ratio,
     same_history,
 )
-from sweeper.judge.timing import Timing, timing, unmeasured_timing
+from sweeper.judge.timing import Timing, machine_of, timing, unmeasured_timing
+from sweeper.judge.underload import BY_TPOT, speedup_by, throughput_ratio, tpot_ratio
 from sweeper.store import SweepFolder, from_json, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
 
@@ -39,8 +41,11 @@ class Comparison:
     ``status`` is that of the result, or ``lost`` and ``not measured yet`` without one. Only a
     completed point has figures. ``baseline`` is the number of the point compared with, ``None``
     for a baseline itself. ``output`` says whether the answers are still right. ``speedup`` is the
-    ratio of output rates, ``speedup_request_time`` that of request times; both are paired by
-    request and above 1 when the point is faster.
+    ratio of what ``speedup_by`` names: output rates, or TPOT where requests overlap and are
+    streamed. ``speedup_request_time`` is that of request times; both are paired by request and
+    above 1 when the point is faster. ``speedup_throughput`` is the ratio of the output of the
+    whole servers under an overlapping load. ``rates`` and ``one_token`` are those of
+    :class:`~sweeper.judge.timing.Timing`.
     """
 
     planned: PlannedPoint
@@ -54,8 +59,11 @@ class Comparison:
     output_tokens_per_s: Figure
     latencies: Mapping[str, Figure]
     goodput: Figure
+    rates: Mapping[str, Figure]
+    one_token: int | None
     speedup: Figure
     speedup_request_time: Figure
+    speedup_throughput: Figure
     identical_share: Figure
     output: OutputCheck
     synthetic: bool
@@ -71,6 +79,10 @@ class Comparison:
         return self.planned.point
 
     @property
+    def speedup_by(self) -> str:
+        return speedup_by(self.point.load)
+
+    @property
     def completed(self) -> bool:
         return self.status == "completed"
 
@@ -81,6 +93,7 @@ class _Against:
 
     speedup: Figure
     request_time: Figure
+    throughput: Figure
     output: OutputCheck
     notes: tuple[str, ...] = field(default=())
 
@@ -124,8 +137,11 @@ def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int, slo: Slo) -> Comp
         output_tokens_per_s=times.output_tokens_per_s,
         latencies=times.latencies,
         goodput=times.goodput,
+        rates=times.rates,
+        one_token=times.one_token,
         speedup=against.speedup,
         speedup_request_time=against.request_time,
+        speedup_throughput=against.throughput,
         identical_share=against.output.identical_share,
         output=against.output,
         synthetic=_is_synthetic(point),
@@ -157,7 +173,10 @@ def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
     if point.load.name == "rollout":
         return _of_batches(arm, seed, slo)
     drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
-    return drafts, timing(arm.records, point.load, slo=slo, seed=seed)
+    drafts = with_counters(drafts, arm.result)
+    result = arm.result
+    machine = machine_of(result and result.provenance, result and result.counters)
+    return drafts, timing(arm.records, point.load, slo=slo, seed=seed, machine=machine)
 
 
 def _of_batches(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
@@ -177,7 +196,9 @@ def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:
     if reason or base is None or base.result is None or arm.result is None:
         none = undefined(reason)
         graded = _graded(arm, base, seed)
-        return _Against(speedup=none, request_time=none, output=no_output_check(reason, graded))
+        return _Against(
+            speedup=none, request_time=none, throughput=none, output=no_output_check(reason, graded)
+        )
     all_pairs = pair(base.records, arm.records)
     pairs = same_history(all_pairs)
     output = output_check(
@@ -196,10 +217,17 @@ def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:
     reason = incomparable(base.result, arm.result) or _other_prompts(pairs)
     if reason:
         none = undefined(reason)
-        return _Against(speedup=none, request_time=none, output=output, notes=notes)
+        return _Against(
+            speedup=none, request_time=none, throughput=none, output=output, notes=notes
+        )
+    load = arm.planned.point.load
+    by_tpot = speedup_by(load) == BY_TPOT
     return _Against(
-        speedup=output_rate_ratio(pairs, seed=seed),
+        speedup=(tpot_ratio if by_tpot else output_rate_ratio)(pairs, seed=seed),
         request_time=request_time_ratio(pairs, seed=seed),
+        throughput=throughput_ratio(base.records, arm.records, load)
+        if load.overlapping
+        else undefined("requests do not overlap: the output rate is that of one request"),
         output=output,
         notes=notes,
     )

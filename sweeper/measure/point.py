@@ -22,6 +22,7 @@ from sweeper.drive.requests import (
 from sweeper.errors import RequestError, ServerError
 from sweeper.measure.checks import cross_check, misconfigured, point_warnings
 from sweeper.measure.counters import Counters, parse, with_counts
+from sweeper.measure.energy import meter
 from sweeper.measure.provenance import provenance
 from sweeper.measure.throughput import load_warnings
 from sweeper.measure.windows import dead_windows
@@ -130,6 +131,7 @@ def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     _warm_up(one, prompts[0])
     cold(one)
     before = read_counters(one)
+    energy = meter(one.session.spec)
     emit(Event(kind="point_started", point=one.planned.number, text=point.label, total=total))
     last = before
 
@@ -149,8 +151,10 @@ def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
             one.session.check_alive(_patience_s(record.error))
 
     _send(one, requests, load, keep)
+    used = energy.used()
     one.warnings += [*load_warnings(one.records, load), *dead_windows(one.records)]
     close_counters(one, before)
+    one.counters["energy"] = used
 
 
 def _patience_s(error: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import re
@@ -100,9 +101,21 @@ def engine(session: Session, info: Json, log: str) -> dict[str, Json]:
         "prefix_caching": cache_config.get("enable_prefix_caching"),
         "block_size": cache_config.get("block_size"),
         "kv_cache_tokens": kv_cache_tokens(log),
+        "gpus": gpus_used(info),
         "preload": list(session.preload),
         "workarounds": list(session.spec.workarounds),
     }
+
+
+def gpus_used(info: Json) -> int | None:
+    """By the sizes of the server's parallel groups; 0 without a GPU, ``None`` if it is silent."""
+    if not info:
+        return None
+    if not host(info)["gpu"]:
+        return 0
+    parallel = info.get("vllm_config", {}).get("parallel_config", {})
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    return math.prod(int(parallel.get(name) or 1) for name in sizes)
 
 
 def model(point: Point) -> dict[str, Json]:

@@ -20,6 +20,7 @@ OURS = {
     "spec-model": "set method.speculative.model",
     "spec-tokens": "set gamma",
     "per-request-spec-decode-metrics": "always detailed where there is speculation",
+    "enable-per-request-metrics": "always on where vLLM knows it",
     "disable-log-stats": "the counters are needed for the measurement",
 }
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.compare import Comparison
 from sweeper.judge.rollout import Rollout
-from sweeper.judge.timing import LATENCIES
+from sweeper.judge.timing import LATENCIES, MORE_LATENCIES, RATES
+from sweeper.values import Load
 
 TEXT, INTEGER, NUMBER, FLAG = "string", "Int64", "Float64", "boolean"
 LATER = ("verdict",)
@@ -24,6 +25,7 @@ _INTERVALS = (
     "output_tokens_per_s",
     "identical_share",
 )
+_MEANS = tuple(name for name in MORE_LATENCIES if name.endswith("_mean"))
 
 
 ROLLOUT: dict[str, Callable[[Rollout], Figure]] = {
@@ -68,6 +70,13 @@ def columns(longest: int) -> dict[str, str]:
         **dict.fromkeys(("identity_checked", "identity_violations"), INTEGER),
         "notes": TEXT,
         **dict.fromkeys(ROLLOUT, NUMBER),
+        "concurrency": INTEGER,
+        "rate": NUMBER,
+        "speedup_by": TEXT,
+        "speedup_throughput": NUMBER,
+        **dict.fromkeys((*MORE_LATENCIES, *RATES), NUMBER),
+        **{f"{name}_{end}": NUMBER for name in _MEANS for end in ("low", "high")},
+        "one_token_answers": INTEGER,
     }
 
 
@@ -77,6 +86,7 @@ def figures(one: Comparison) -> dict[str, Figure]:
     single = {
         "speedup": one.speedup,
         "speedup_request_time": one.speedup_request_time,
+        "speedup_throughput": one.speedup_throughput,
         "acceptance_rate": drafts.acceptance_rate,
         "mean_acceptance_length": drafts.mean_acceptance_length,
         "draft_coverage": drafts.draft_coverage,
@@ -88,6 +98,7 @@ def figures(one: Comparison) -> dict[str, Figure]:
         "goodput": one.goodput,
         "success_rate": _success_rate(one),
         **one.latencies,
+        **one.rates,
     }
     later = {name: undefined("this version does not measure it") for name in LATER}
     return single | later | _by_position(one) | _of_rollouts(one)
@@ -119,7 +130,7 @@ def row(one: Comparison) -> Mapping[str, object]:
     """The cells of a point by column name; what is undefined is ``None``."""
     found = figures(one)
     cells: dict[str, object] = {name: figure.value for name, figure in found.items()}
-    for name in (*_INTERVALS, "speedup", "speedup_request_time"):
+    for name in (*_INTERVALS, *_MEANS, "speedup", "speedup_request_time"):
         cells |= {f"{name}_low": found[name].low, f"{name}_high": found[name].high}
     return cells | _identity(one) | _counts(one)
 
@@ -132,6 +143,9 @@ def _identity(one: Comparison) -> dict[str, object]:
         "dataset": point.dataset.name,
         "sampling": point.sampling.name,
         "load": point.load.name,
+        "concurrency": concurrency(point.load),
+        "rate": point.load.rate if point.load.name == "open" else None,
+        "speedup_by": None if point.is_baseline else one.speedup_by,
         "status": one.status,
         "reason": one.reason or None,
         "target": point.target,
@@ -145,6 +159,13 @@ def _identity(one: Comparison) -> dict[str, object]:
     }
 
 
+def concurrency(load: Load) -> int | None:
+    """Requests under way together, where the load says how many."""
+    if load.name == "closed":
+        return load.concurrency
+    return None if load.overlapping else 1
+
+
 def _counts(one: Comparison) -> dict[str, object]:
     """Totals; absent without a result, and without metrics where speculation was not counted."""
     drafts, result = one.acceptance, one.result
@@ -155,6 +176,7 @@ def _counts(one: Comparison) -> dict[str, object]:
         "verify_steps": drafts.verify_steps if counted else None,
         "drafted_tokens": drafts.drafted if counted else None,
         "accepted_tokens": drafts.accepted if counted else None,
+        "one_token_answers": one.one_token,
         "identity_checked": drafts.checked if one.completed else None,
         "identity_violations": drafts.violations if one.completed else None,
     }

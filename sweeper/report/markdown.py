@@ -18,6 +18,7 @@ from sweeper.report.labels import (
     remarks,
     starred,
 )
+from sweeper.report.loadtable import LOAD_HEADER, load_rows
 from sweeper.report.wording import escape, verdict_markdown
 
 HEADER = (
@@ -35,11 +36,12 @@ HEADER = (
     "status",
 )
 INTRO = """\
-A figure is followed by its 95 % interval, a bootstrap over prompts. The speed-up is the output \
-rate over that of the baseline, first row, on the same requests.
+A figure is followed by its 95 % interval, a bootstrap over prompts. The speed-up is over the \
+baseline, first row, on the same requests: of the output rate, or of TPOT where requests overlap \
+and are streamed.
 """
 SEQUENTIAL = """\
-Request times are of sequential requests that were not streamed, so there is no TTFT or TPOT here.
+Sequential requests are not streamed: they have a request time, and no TTFT or TPOT.
 """
 
 
@@ -75,7 +77,10 @@ def _section(group: Group) -> str:
         *(_line(_cells(one, names[one.number])) for one in group),
     ]
     odd = [f"- {escape(sentence)}" for sentence in remarks(group)]
-    return "\n".join([*lines, *([""] if odd else []), *odd])
+    under_load = [_line([escape(cell) for cell in row]) for row in load_rows(group)]
+    if under_load:
+        under_load.insert(1, _line(("---",) * len(LOAD_HEADER)))
+    return "\n\n".join("\n".join(part) for part in (lines, under_load, odd) if part)
 
 
 def _cells(one: Comparison, name: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from sweeper.judge.arms import NOT_YET
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
 from sweeper.judge.verdict import WorkloadVerdict
-from sweeper.report.columns import figures
+from sweeper.report.columns import concurrency, figures
 from sweeper.report.wording import escape, verdict_markdown, verdict_words
 from sweeper.store import SweepFolder, to_json
 from sweeper.values import Json, Sweep, content_key
@@ -136,7 +136,9 @@ def _params(one: Comparison) -> dict[str, str]:
         "temperature": point.sampling.temperature,
         "max_tokens": point.sampling.max_tokens,
         "load": point.load.name,
-        "concurrency": point.load.concurrency,
+        "concurrency": concurrency(point.load),
+        "rate": point.load.rate if point.load.name == "open" else None,
+        "speedup_by": None if point.is_baseline else one.speedup_by,
         "repeats": point.repeats,
         "warm": point.warm,
         "synthetic": one.synthetic,

@@ -11,12 +11,17 @@ from sweeper.values import ServerSpec
 
 
 def argv(
-    spec: ServerSpec, *, port: int | str = "PORT", name: str = "NAME", metrics: bool = True
+    spec: ServerSpec,
+    *,
+    port: int | str = "PORT",
+    name: str = "NAME",
+    metrics: bool = True,
+    times: bool = True,
 ) -> tuple[str, ...]:
     """The command that starts ``spec``; port and served name are chosen at each start.
 
     ``metrics``: this vLLM can report speculation counts with each request. Without speculation it
-    refuses to be asked for them.
+    refuses to be asked for them. ``times``: it can report queue, prefill and decode time.
     """
     counts = metrics and spec.speculative_config
     return (
@@ -27,6 +32,7 @@ def argv(
         *spec.args,
         *(("--speculative-config", spec.speculative_config) if spec.speculative_config else ()),
         *(("--per-request-spec-decode-metrics", "detailed") if counts else ()),
+        *(("--enable-per-request-metrics",) if times else ()),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", name),
     )
 

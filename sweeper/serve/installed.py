@@ -35,6 +35,7 @@ print(json.dumps(found))
 
 _MARKS = {
     "per_request_metrics": ("config/observability.py", "per_request_spec_decode_metrics"),
+    "per_request_times": ("entrypoints/launchers/cli_args.py", "enable_per_request_metrics"),
     "synthetic": ("config/speculative.py", "synthetic_acceptance_rates"),
     "schedule": ("config/speculative.py", "num_speculative_tokens_per_batch_size"),
     "suffix": ("config/speculative.py", "suffix_decoding_max_tree_depth"),
@@ -49,7 +50,8 @@ class Installed:
     """``vllm`` is its version; ``cpu`` says that it is the CPU build; ``None`` where unknown.
 
     What a vLLM offers is taken as there where it cannot be looked for: per-request speculation
-    counts, synthetic acceptance, a schedule by batch size, suffix drafting, model runner V2.
+    counts and times, synthetic acceptance, a schedule by batch size, suffix drafting, model
+    runner V2.
     """
 
     python: str
@@ -58,6 +60,7 @@ class Installed:
     arctic_inference: str | None
     triton_cpu: bool = False
     per_request_metrics: bool = True
+    per_request_times: bool = True
     synthetic: bool = True
     schedule: bool = True
     suffix: bool = True

@@ -114,7 +114,9 @@ def _ask(specs: Sequence[ServerSpec], timeout_s: float) -> tuple[dict[str, Findi
 def _flags(spec: ServerSpec) -> list[str]:
     here = installed(spec.command)
     metrics = here is None or here.per_request_metrics
-    return list(argv(spec, port=8000, name="preflight", metrics=metrics)[len(spec.command) :])
+    times = here is not None and here.per_request_times
+    command = argv(spec, port=8000, name="preflight", metrics=metrics, times=times)
+    return list(command[len(spec.command) :])
 
 
 def _finding(found: Mapping[str, Json]) -> Finding:

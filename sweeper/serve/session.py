@@ -113,7 +113,8 @@ def _started(
         prefix = Path(here.python).parent.parent if here else Path(sys.prefix)
         preload = preload_libraries(prefix) if not _has_gpu() else ()
         metrics = here is None or here.per_request_metrics
-        command = argv(spec, port=port, name=name, metrics=metrics)
+        times = here is not None and here.per_request_times
+        command = argv(spec, port=port, name=name, metrics=metrics, times=times)
         env = environment(spec, os.environ, api_key=key, preload=preload)
         env = with_plugins(env, spec, install(spec, folder.path))
         facts: dict[str, Json] = {

@@ -111,6 +111,7 @@ class Job:
     cached: int = 0
     drafted: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
+    times_ms: dict[str, float] = field(default_factory=dict)
 
 
 class Core:
@@ -131,6 +132,7 @@ class Core:
         async with self.slots:
             self.waiting -= 1
             self.running += 1
+            job.times_ms["queue_time_ms"] = 1000 * (time.perf_counter() - arrived)
             try:
                 async with aclosing(self.decode(job, arrived)) as decoding:
                     async for tokens in decoding:
@@ -145,11 +147,14 @@ class Core:
         self.count["prompt_tokens"] += len(pieces(job.prompt))
         self.count["prompt_tokens_cached"] += job.cached
         await asyncio.sleep(self.step_s)
+        job.times_ms["time_to_first_token_ms"] = 1000 * self.step_s
         self.observe("time_to_first_token", arrived)
         self.count["generation_tokens"] += 1
         yield job.tokens[:1]
         done, due = 1, time.perf_counter()
+        began = due
         for drafted, accepted in steps(self.name, job.prompt, self.spec, job.number):
+            job.times_ms["generation_time_ms"] = 1000 * (time.perf_counter() - began)
             if done >= len(job.tokens):
                 return
             before = due

@@ -188,7 +188,8 @@ class Server:
 
     def spec_metrics(self, job: Job) -> Body | None:
         found = self.core.report(job, self.detail == "detailed")
-        return found and {"speculative_decoding": found}
+        times = job.times_ms if "enable_per_request_metrics" in self.flags else {}
+        return {**times, "speculative_decoding": found} if times or found else None
 
     async def whole(self, request: web.Request, job: Job) -> web.Response:
         done = 0
