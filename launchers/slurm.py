@@ -21,7 +21,7 @@ from sweeper.jobs.snapshot import copy_code
 from sweeper.jobs.task import Task, run_task
 from sweeper.jobs.watch import Patience, watch
 from sweeper.measure.group import GroupRun
-from sweeper.measure.point import unmeasured
+from sweeper.measure.measurement import unmeasured
 from sweeper.plan.parallel import gpus
 from sweeper.serve.installed import installed
 from sweeper.store import SweepFolder

@@ -249,6 +249,7 @@ def _load_rules(load: Load) -> list[tuple[bool, str]]:
             load.cycle and load.requests is None and load.duration_s is None,
             "load.cycle: without load.requests or load.duration_s it would never end",
         ),
+        (load.processes != "auto" and load.processes < 1, "load.processes: at least 1, or auto"),
         (load.warmup_requests < 0, "load.warmup_requests: at least 0"),
         (not load.request_timeout_s > 0, "load.request_timeout_s: above 0 seconds"),
     ]

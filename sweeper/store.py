@@ -69,6 +69,10 @@ def from_json(cls: type[T], data: Json) -> T:
     return cls(**{name: _revive(hints.get(name, Any), item) for name, item in data.items()})
 
 
+_PLAIN = ((int, ...), (float, ...), (str, ...))
+"""Tuples of what JSON has itself; records have thousands of them."""
+
+
 def _revive(hint: Any, item: Json) -> Any:
     if item is None:
         return None
@@ -77,6 +81,8 @@ def _revive(hint: Any, item: Json) -> Any:
         return _revive(next(a for a in typing.get_args(hint) if a is not type(None)), item)
     if origin is tuple:
         inner = typing.get_args(hint)
+        if inner in _PLAIN:
+            return tuple(item)
         if len(inner) == 2 and inner[1] is Ellipsis:
             return tuple(_revive(inner[0], one) for one in item)
         return tuple(_revive(h, one) for h, one in zip(inner, item, strict=True))
@@ -185,14 +191,21 @@ class PointFolder:
 
     def records(self) -> tuple[RequestRecord, ...]:
         """All complete records; a half-written last line of a killed run is left out."""
-        if not self.requests.exists():
-            return ()
-        return tuple(_records(self.requests))
+        return tuple(self.each_record())
+
+    def each_record(self) -> Iterator[RequestRecord]:
+        """:meth:`records`, one at a time: a long run does not fit into memory."""
+        if self.requests.exists():
+            yield from _records(self.requests)
 
     def count(self) -> tuple[int, int]:
         """Complete lines of ``requests.jsonl``, and half-written ones: 0 or 1."""
-        text = self.requests.read_bytes() if self.requests.exists() else b""
-        return text.count(b"\n"), int(bool(text) and not text.endswith(b"\n"))
+        lines, last = 0, b"\n"
+        if self.requests.exists():
+            with self.requests.open("rb") as file:
+                while part := file.read(1 << 20):
+                    lines, last = lines + part.count(b"\n"), part
+        return lines, int(not last.endswith(b"\n"))
 
     def read_result(self) -> PointResult | None:
         """The result, ``None`` while the point has not ended (or its file is half-written)."""

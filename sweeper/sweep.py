@@ -19,7 +19,7 @@ from sweeper.config import Settings
 from sweeper.errors import StoreError
 from sweeper.foresight import check_fits, check_resume, foresee, resumed_folder, versions_now
 from sweeper.measure.group import GroupRun
-from sweeper.measure.point import unmeasured
+from sweeper.measure.measurement import unmeasured
 from sweeper.prepare import Composed, prepare, runnable
 from sweeper.report.outcome import (
     COMPLETE,

@@ -159,7 +159,8 @@ class Load:
     seconds the server is asked how many sequences run; ``rescore`` sequences are scored again;
     ``policy_version`` names the weights in the rollout log. ``cycle`` permits to send prompts
     again when they run out. ``seed`` draws the arrivals. ``request_timeout_s`` bounds one request;
-    a request past it is an error in its record.
+    a request past it is an error in its record. ``processes`` send it: how, and no part of what
+    the load is.
     """
 
     name: Literal["sequential", "closed", "open", "ramp", "rollout"]
@@ -181,6 +182,7 @@ class Load:
     rescore: int = 0
     poll_s: float = 0.2
     policy_version: str = "0"
+    processes: int | Literal["auto"] = "auto"
 
     @property
     def label(self) -> str:
@@ -251,7 +253,7 @@ class Point:
         if self.server.speculative_resolved:
             del fields["method"], fields["gamma"], fields["trained_draft"]
         fields["dataset"] = self.dataset.identity
-        del fields["sampling"]["name"]
+        del fields["sampling"]["name"], fields["load"]["processes"]
         _without_defaults(fields["sampling"], Sampling, ("n",))
         _without_defaults(fields["load"], Load, _OF_ROLLOUTS)
         return fields

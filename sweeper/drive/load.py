@@ -6,8 +6,8 @@ import asyncio
 import gc
 import resource
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import aiohttp
@@ -17,6 +17,8 @@ from sweeper.drive.client import send
 from sweeper.drive.connection import WatchedConnector
 from sweeper.drive.requests import Request
 from sweeper.drive.stream import send_streamed
+from sweeper.drive.tasks import together
+from sweeper.drive.workers import Setup, arrives, processes_for, run_workers
 from sweeper.values import Load, RequestRecord
 
 KEEP_ALIVE_S = 2.0
@@ -24,6 +26,14 @@ KEEP_ALIVE_S = 2.0
 on its way then would fail for nothing."""
 
 OnRecord = Callable[[RequestRecord], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """What a load took here: processes, and the share of a core that the busiest one used."""
+
+    processes: int
+    busy: float
 
 
 def rehearsal(load: Load) -> Load:
@@ -46,44 +56,61 @@ def run_load(
     requests: Iterable[Request],
     load: Load,
     on_record: OnRecord,
-) -> None:
+) -> Client:
     """Send ``requests`` as ``load`` says until there are no more or its duration is over.
 
     Requests under way then are waited for. ``on_record`` is called between reads of the event
     loop, in the order in which requests end; of a sequential load it is done before the next
     request is sent. Whatever it raises ends the load.
     """
-    with _room_for_many(), asyncio.Runner(loop_factory=_event_loop) as runner:
-        runner.run(_drive(base_url, api_key, model, requests, load, on_record))
+    count = processes_for(load)
+    setup = Setup(base_url=base_url, api_key=api_key, model=model, load=load)
+    with room_for_many(), asyncio.Runner(loop_factory=event_loop) as runner:
+        if count > 1:
+            busy = runner.run(run_workers(setup, requests, count, on_record))
+            return Client(processes=count, busy=busy)
+        began, used = time.perf_counter(), time.process_time()
+        runner.run(_drive(setup, iter(requests), on_record))
+    busy = (time.process_time() - used) / (time.perf_counter() - began)
+    return Client(processes=1, busy=busy)
 
 
-async def _drive(
-    base_url: str,
-    api_key: str,
-    model: str,
-    requests: Iterable[Request],
-    load: Load,
-    on_record: OnRecord,
-) -> None:
+async def _drive(setup: Setup, requests: Iterator[Request], on_record: OnRecord) -> None:
+    """The load from this process alone."""
+
+    async def take() -> Request | None:
+        return next(requests, None)
+
+    async def dealt() -> AsyncIterator[tuple[float, Request]]:
+        for due, request in zip(arrivals(setup.load), requests, strict=False):
+            yield due, request
+
+    load = setup.load
+    async with session(setup.base_url, setup.api_key, load) as http:
+        driver = Driver(http, setup.model, take, load, on_record, time.perf_counter_ns())
+        if not load.overlapping:
+            await driver.slot(0.0, float("inf"))
+        elif arrives(load):
+            await driver.arriving(dealt())
+        else:
+            await driver.slots(shifts(load))
+
+
+def session(base_url: str, api_key: str, load: Load) -> aiohttp.ClientSession:
+    """Connections to the server, as this load needs them."""
     headers = {"Content-Type": "application/json"}
     if api_key:
         headers["Authorization"] = f"Bearer {api_key}"
-    async with aiohttp.ClientSession(
+    return aiohttp.ClientSession(
         base_url,
         headers=headers,
         timeout=aiohttp.ClientTimeout(total=None if load.stream else load.request_timeout_s),
         connector=_connector(load),
-    ) as http:
-        driver = _Driver(http, model, iter(requests), load, on_record, time.perf_counter_ns())
-        if not load.overlapping:
-            await driver.slot(0.0, float("inf"))
-        elif load.name == "open" or (load.name == "ramp" and load.ramp_of == "rate"):
-            await driver.arriving()
-        else:
-            await driver.slots()
+    )
 
 
-def _event_loop() -> asyncio.AbstractEventLoop:
+def event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -99,32 +126,32 @@ def _connector(load: Load) -> aiohttp.BaseConnector:
 
 
 @dataclass(slots=True)
-class _Driver:
+class Driver:
     """One load being sent; seconds and ``origin_ns`` count from its start."""
 
     http: aiohttp.ClientSession
     model: str
-    requests: Iterator[Request]
+    take: Callable[[], Awaitable[Request | None]]
     load: Load
     on_record: OnRecord
     origin_ns: int
     over: bool = False
 
-    async def slots(self) -> None:
+    async def slots(self, shifts: Iterable[tuple[float, float]]) -> None:
         """A closed loop: all slots at once, each with one request after another."""
-        async with _tasks() as group:
-            for opens, closes in shifts(self.load):
+        async with together() as group:
+            for opens, closes in shifts:
                 group.create_task(self.slot(opens, closes))
 
     async def slot(self, opens: float, closes: float) -> None:
         await self.until(opens)
-        while self.elapsed < closes and (request := next(self.requests, None)) is not None:
+        while self.elapsed < closes and (request := await self.take()) is not None:
             await self.one(request)
 
-    async def arriving(self) -> None:
+    async def arriving(self, dealt: AsyncIterator[tuple[float, Request]]) -> None:
         """An open loop: a request at each arrival, late ones at once."""
-        async with _tasks() as group:
-            for due, request in zip(arrivals(self.load), self.requests, strict=False):
+        async with together() as group:
+            async for due, request in dealt:
                 await self.until(due)
                 group.create_task(self.one(request, round(due * 1e9)))
 
@@ -159,18 +186,8 @@ class _Driver:
             await asyncio.sleep(wait)
 
 
-@asynccontextmanager
-async def _tasks() -> AsyncIterator[asyncio.TaskGroup]:
-    """A task group whose first failure comes out as itself."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            yield group
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-
-
 @contextmanager
-def _room_for_many() -> Iterator[None]:
+def room_for_many() -> Iterator[None]:
     """As many sockets as the system allows; what is in memory already is not searched for garbage
     while times are taken."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -22,7 +22,7 @@ from sweeper.jobs.place import own_place
 from sweeper.jobs.snapshot import check_code
 from sweeper.jobs.warned import Warned
 from sweeper.measure.group import run_group, unfinished
-from sweeper.measure.point import unmeasured
+from sweeper.measure.measurement import unmeasured
 from sweeper.store import GroupFolder, SweepFolder
 from sweeper.values import Group, PlannedPoint, PointResult, Status
 
@@ -162,7 +162,7 @@ def _write(
 ) -> None:
     ours = there if there is not None and there.sweep == task.sweep else None
     made = ours or unmeasured(planned, task.sweep, reason, "")
-    records = made.requests or len(task.folder.point(planned).records())
+    records = made.requests or task.folder.point(planned).count()[0]
     made = replace(made, status=status, reason=reason, requests=records)
     store.write_json(task.folder.point(planned).result, store.to_json(made))
 

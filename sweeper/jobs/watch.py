@@ -12,7 +12,8 @@ from sweeper.jobs.attempt import Attempt, attempts
 from sweeper.jobs.heartbeat import Beat, read_beat
 from sweeper.jobs.queue import Queued
 from sweeper.measure.group import AGAIN, unfinished
-from sweeper.measure.point import Emit, unmeasured
+from sweeper.measure.measurement import unmeasured
+from sweeper.measure.point import Emit
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Group, PlannedPoint, PointResult, Status
 

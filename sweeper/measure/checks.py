@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
 
 from sweeper.measure.counters import Counters
 from sweeper.values import Json, Point, RequestRecord
@@ -13,7 +14,7 @@ ENOUGH_STEPS = 50
 """Verify steps from which that can be said: fewer accept too little by chance."""
 
 
-def cross_check(records: Sequence[RequestRecord], change: Counters | None) -> dict[str, Json]:
+def cross_check(records: Iterable[RequestRecord], change: Counters | None) -> dict[str, Json]:
     """Sums over requests beside the counters' differences; ``agree`` is ``None`` without counters.
 
     Counters also hold the steps of requests that failed, so a failed request makes a difference
@@ -21,16 +22,20 @@ def cross_check(records: Sequence[RequestRecord], change: Counters | None) -> di
     """
     if change is None:
         return {"agree": None, "reason": "no server counters"}
-    good = [record for record in records if not record.error]
-    sums = {
-        "completion_tokens": sum(record.completion_tokens or 0 for record in good),
-        "prompt_tokens": sum(record.prompt_tokens or 0 for record in good),
-    }
-    # Counts taken from the counters would only agree with themselves.
-    if good and all(record.spec is not None and not record.spec.counted for record in good):
-        sums["verify_steps"] = sum(r.spec.verify_steps for r in good if r.spec)
-        sums["drafted"] = sum(r.spec.drafted for r in good if r.spec)
-        sums["accepted"] = sum(r.spec.accepted for r in good if r.spec)
+    sums = Counter(completion_tokens=0, prompt_tokens=0)
+    reported = Counter(verify_steps=0, drafted=0, accepted=0)
+    good = told = 0
+    for record in (record for record in records if not record.error):
+        good += 1
+        sums["completion_tokens"] += record.completion_tokens or 0
+        sums["prompt_tokens"] += record.prompt_tokens or 0
+        # Counts taken from the counters would only agree with themselves.
+        if record.spec is not None and not record.spec.counted:
+            told += 1
+            for name in reported:
+                reported[name] += getattr(record.spec, name)
+    if good and told == good:
+        sums |= reported
     pairs = {name: [total, getattr(change, name)] for name, total in sums.items()}
     differing = {k: v for k, v in pairs.items() if v[1] is not None and v[0] != v[1]}
     return {"agree": not differing, "requests_and_server": pairs, "differing": sorted(differing)}
@@ -57,43 +62,49 @@ def identity_violation(record: RequestRecord, gamma: int) -> str | None:
 
 
 def point_warnings(
-    point: Point, records: Sequence[RequestRecord], counters: dict[str, Json]
+    point: Point, records: Iterable[RequestRecord], counters: dict[str, Json]
 ) -> list[str]:
     """What a reader must know before believing this point."""
     warnings = []
-    good = [record for record in records if not record.error]
-    off = [text for record in good if (text := identity_violation(record, point.gamma))]
+    good = off = silent = counted = 0
+    first_off = ""
+    for record in (record for record in records if not record.error):
+        good += 1
+        violation = identity_violation(record, point.gamma)
+        first_off = first_off or violation or ""
+        off += violation is not None
+        silent += record.spec is None
+        counted += record.spec is not None and record.spec.counted
     if off:
         warnings.append(
-            f"token accounting does not close for {len(off)} of {len(good)} requests, "
-            f"first: {off[0]}"
+            f"token accounting does not close for {off} of {good} requests, first: {first_off}"
         )
     check = counters.get("cross_check", {})
     if check.get("agree") is False:
         named = ", ".join(check["differing"])
         warnings.append(f"requests and server counters disagree on {named}")
     together = point.load.name == "rollout"  # n samples of several prompts report nothing each
-    if not (point.is_baseline or together) and any(record.spec is None for record in good):
+    if not (point.is_baseline or together) and silent:
         warnings.append("per-request speculation counts are missing for some requests")
-    counted = sum(1 for record in good if record.spec and record.spec.counted)
     if counted:
         warnings.append(
             f"acceptance is from differences of the server's counters for {counted} of "
-            f"{len(good)} requests: the server reported none with them"
+            f"{good} requests: the server reported none with them"
         )
     if point.sampling.ignore_eos:
         warnings.append("ignore_eos: text after its natural end drafts unlike real answers")
     return warnings
 
 
-def misconfigured(point: Point, records: Sequence[RequestRecord]) -> str:
+def misconfigured(point: Point, records: Iterable[RequestRecord]) -> str:
     """Why a trained draft's point is no result: it hardly accepts anything. Empty when it does.
 
     A head of another target, the wrong layers or a tokenizer that differs still run, and what they
     measure is the cost of a mistake, not of the method.
     """
-    specs = [r.spec for r in records if r.spec and not r.error]
-    steps, accepted = sum(s.verify_steps for s in specs), sum(s.accepted for s in specs)
+    steps = accepted = 0
+    for spec in (r.spec for r in records if r.spec and not r.error):
+        steps, accepted = steps + spec.verify_steps, accepted + spec.accepted
     if not point.trained_draft or steps < ENOUGH_STEPS:
         return ""
     length = 1 + accepted / steps

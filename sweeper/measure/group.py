@@ -12,7 +12,8 @@ from sweeper import store
 from sweeper.drive.datasets import prompts_of
 from sweeper.errors import DatasetError, ServerError
 from sweeper.measure.after import check_of, check_output
-from sweeper.measure.point import Emit, measure, unmeasured
+from sweeper.measure.measurement import unmeasured
+from sweeper.measure.point import Emit, measure
 from sweeper.measure.rollout import run_rollouts
 from sweeper.serve.session import serve
 from sweeper.store import PointFolder, SweepFolder

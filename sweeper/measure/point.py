@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict
 from itertools import cycle, islice
 
 from sweeper import store
-from sweeper.drive.load import rehearsal, run_load
+from sweeper.drive.load import Client, rehearsal, run_load
 from sweeper.drive.requests import (
     CANARY_TEXT,
     WARMUP_TEXTS,
@@ -23,7 +22,7 @@ from sweeper.errors import RequestError, ServerError
 from sweeper.measure.checks import cross_check, misconfigured, point_warnings
 from sweeper.measure.counters import Counters, parse, with_counts
 from sweeper.measure.energy import meter
-from sweeper.measure.provenance import provenance
+from sweeper.measure.measurement import Measurement, ended, progress
 from sweeper.measure.throughput import load_warnings
 from sweeper.measure.windows import dead_windows
 from sweeper.plan.defects import cautions
@@ -31,53 +30,19 @@ from sweeper.serve.session import Session
 from sweeper.store import PointFolder
 from sweeper.values import (
     Event,
-    Json,
     Load,
     PlannedPoint,
     PointResult,
     Prompt,
     RequestRecord,
-    Status,
 )
 
 log = logging.getLogger(__name__)
 
 IDLE_WAIT_S = 30.0
+BUSY = 0.85
+"""Share of a core from which a client process has no time to spare."""
 Emit = Callable[[Event], None]
-
-
-@dataclass(slots=True)
-class Measurement:
-    """What accumulates while a point is measured; its result can be written at any moment."""
-
-    planned: PlannedPoint
-    folder: PointFolder
-    session: Session
-    sweep: str
-    began: float = field(default_factory=time.monotonic)
-    started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    records: list[RequestRecord] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    counters: dict[str, Json] = field(default_factory=dict)
-    caches: str = "not reset"
-
-    def result(self, status: Status, reason: str) -> PointResult:
-        point = self.planned.point
-        return PointResult(
-            number=self.planned.number,
-            key=self.planned.key,
-            sweep=self.sweep,
-            status=status,
-            reason=reason,
-            requests=len(self.records),
-            failed=sum(1 for record in self.records if record.error),
-            started_at=self.started_at,
-            wall_s=round(time.monotonic() - self.began, 3),
-            server_folder=self.session.folder.path.name,
-            counters=self.counters,
-            warnings=tuple(self.warnings),
-            provenance=provenance(self.session, point, self.caches),
-        )
 
 
 Run = Callable[[Measurement, Sequence[Prompt], Emit], None]
@@ -116,7 +81,7 @@ def measure(
     finally:
         if result is not None:
             store.write_json(folder.result, store.to_json(result))
-            emit(_ended(result))
+            emit(ended(result))
     return result
 
 
@@ -143,18 +108,22 @@ def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
             steps = now.since(last)
             record = with_counts(record, steps) if steps else record
         last = now or last
-        one.folder.append(record)
-        one.records.append(record)
-        emit(_progress(one, record, total))
+        one.keep(record)
+        emit(progress(one, record, total))
         if record.error:
             log.warning("point %d: %s: %s", one.planned.number, record.prompt_id, record.error)
             one.session.check_alive(_patience_s(record.error))
 
-    _send(one, requests, load, keep)
+    client = _send(one, requests, load, keep)
     used = energy.used()
+    if client.busy > BUSY:
+        one.warnings.append(
+            f"the client took {client.busy:.0%} of a core ({client.processes} processes): its "
+            "times may be late; set load.processes higher"
+        )
     one.warnings += [*load_warnings(one.records, load), *dead_windows(one.records)]
     close_counters(one, before)
-    one.counters["energy"] = used
+    one.counters |= {"energy": used, "client": asdict(client)}
 
 
 def _patience_s(error: str) -> float:
@@ -200,9 +169,9 @@ def _send(
     requests: Iterable[Request],
     load: Load,
     keep: Callable[[RequestRecord], None],
-) -> None:
+) -> Client:
     endpoint = one.session.endpoint
-    run_load(endpoint.base_url, endpoint.api_key, endpoint.model, requests, load, keep)
+    return run_load(endpoint.base_url, endpoint.api_key, endpoint.model, requests, load, keep)
 
 
 def cold(one: Measurement) -> None:
@@ -254,57 +223,14 @@ def _judged(one: Measurement) -> PointResult:
     """Completed, or invalid: too many requests failed, or the draft is not the target's."""
     point = one.planned.point
     one.warnings += point_warnings(point, one.records, one.counters)
-    failed = [record for record in one.records if record.error]
-    share = len(failed) / len(one.records)
-    if failed and (share > point.max_error_rate or len(failed) == len(one.records)):
+    if not one.sent:
+        return one.result("invalid", "the load sent no request")
+    if one.failed and (one.failed / one.sent > point.max_error_rate or one.failed == one.sent):
         return one.result(
             "invalid",
-            f"{len(failed)} of {len(one.records)} requests failed "
-            f"(max_error_rate={point.max_error_rate:g}); first: {failed[0].error}",
+            f"{one.failed} of {one.sent} requests failed "
+            f"(max_error_rate={point.max_error_rate:g}); first: {one.first_error}",
         )
     if reason := misconfigured(point, one.records):
         return one.result("invalid", reason)
     return one.result("completed", "")
-
-
-def _progress(one: Measurement, record: RequestRecord, total: int) -> Event:
-    return Event(
-        kind="request_done",
-        point=one.planned.number,
-        text=one.planned.point.label,
-        done=len(one.records),
-        total=total,
-        tokens=record.completion_tokens or 0,
-        request_s=record.request_time_s,
-        accepted=record.spec.accepted if record.spec else 0,
-        drafted=record.spec.drafted if record.spec else 0,
-    )
-
-
-def _ended(result: PointResult) -> Event:
-    return Event(
-        kind="point_ended",
-        point=result.number,
-        seconds=result.wall_s,
-        done=result.requests,
-        text=result.reason or result.status,
-    )
-
-
-def unmeasured(planned: PlannedPoint, sweep: str, reason: str, server: str) -> PointResult:
-    """The result of a point whose server never served it."""
-    return PointResult(
-        number=planned.number,
-        key=planned.key,
-        sweep=sweep,
-        status="failed",
-        reason=reason,
-        requests=0,
-        failed=0,
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        wall_s=0.0,
-        server_folder=server,
-        counters={},
-        warnings=(),
-        provenance={},
-    )

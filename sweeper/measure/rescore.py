@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sweeper.drive.rollout import Sample
 from sweeper.errors import RequestError
-from sweeper.measure.point import Measurement
+from sweeper.measure.measurement import Measurement
 from sweeper.values import Json, Sampling
 
 Tokens = tuple[int, ...]

@@ -18,7 +18,8 @@ from sweeper.drive.requests import CANARY_TEXT, WARMUP_TEXTS, extra_prompts, pro
 from sweeper.drive.rollout import Answer, Sample, body_of, send_batch
 from sweeper.errors import RequestError, ServerError
 from sweeper.measure.counters import Counters
-from sweeper.measure.point import Emit, Measurement, close_counters, cold, read_counters
+from sweeper.measure.measurement import Measurement
+from sweeper.measure.point import Emit, close_counters, cold, read_counters
 from sweeper.measure.rescore import Tokens, rescored
 from sweeper.plan.defects import cautions
 from sweeper.values import Event, Prompt, RequestRecord, RolloutBatch, Sampling
@@ -53,8 +54,7 @@ def run_rollouts(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> Non
         last = now
         one.folder.append_batch(_batch(one, number, len(some), answer, change))
         for record in _records(answer, some, listed, point.sampling.n, repeat):
-            one.folder.append(record)
-            one.records.append(record)
+            one.keep(record)
         kept += zip(_each(listed, point.sampling.n), answer.sequences, strict=False)
         emit(_progress(one, answer, change, total))
         if answer.error:
@@ -210,7 +210,7 @@ def _progress(one: Measurement, answer: Answer, change: Counters | None, total: 
         kind="request_done",
         point=one.planned.number,
         text=one.planned.point.label,
-        done=len(one.records),
+        done=one.sent,
         total=total,
         tokens=sum(len(sample.token_ids) for sample in answer.sequences),
         request_s=answer.seconds,

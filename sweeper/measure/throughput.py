@@ -8,7 +8,8 @@ have their latencies counted in; of their tokens only those inside the window co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,19 +104,22 @@ def _prompt_read_by(record: RequestRecord, end: int) -> float:
     return _inside(record, end) if record.first_ns is None else float(record.first_ns <= end)
 
 
-def load_warnings(records: Sequence[RequestRecord], load: Load) -> list[str]:
+def load_warnings(records: Iterable[RequestRecord], load: Load) -> list[str]:
     """Where the load that was sent is not the load that was asked for."""
-    if not records:
+    last, late = None, array("d")
+    for record in records:
+        last = max(last or 0, record.sent_ns)
+        if (by := late_ms(record)) is not None:
+            late.append(by)
+    if last is None:
         return ["the load sent no request"]
     warnings = []
-    last = max(r.sent_ns for r in records) / 1e9
-    wanted = load.duration_s
-    if wanted and load.requests is None and not load.cycle and last < 0.9 * wanted:
+    wanted, seconds = load.duration_s, last / 1e9
+    if wanted and load.requests is None and not load.cycle and seconds < 0.9 * wanted:
         warnings.append(
-            f"the prompts ran out: the last request was sent after {last:.1f} s of {wanted:g} s; "
-            "use more prompts, or load.cycle=true to send them again"
+            f"the prompts ran out: the last request was sent after {seconds:.1f} s of {wanted:g} "
+            "s; use more prompts, or load.cycle=true to send them again"
         )
-    late = [late for r in records if (late := late_ms(r)) is not None]
     if late and (p99 := float(np.percentile(late, 99))) > LATE_MS:
         warnings.append(f"requests were sent late, P99 {p99:.1f} ms: the client did not keep up")
     return warnings

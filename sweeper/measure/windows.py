@@ -6,6 +6,7 @@ A mean over a whole point hides both. A window in which drafts were made and non
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from sweeper.values import RequestRecord, SpecCounts
 WINDOWS = 10
 SHORTEST = 128
 """Upper end of the first length bucket in tokens; each further one is twice as long."""
+GROUPS = 5000
+"""More requests than these are told apart only in groups of neighbours."""
 BY_CHANCE = 1e-3
 """A dead window is reported where it is less likely than this, given the other requests."""
 
@@ -54,56 +57,60 @@ _Tallies = dict[int, Tally]
 """By request."""
 
 
-def over_time(records: Sequence[RequestRecord], windows: int = WINDOWS) -> tuple[Window, ...]:
+def over_time(records: Iterable[RequestRecord], windows: int = WINDOWS) -> tuple[Window, ...]:
     """``windows`` equal parts of the time from the first request sent to the last answer."""
-    return tuple(window for window, _ in _over_time(records, windows))
+    return tuple(window for window, _ in _windows(records, windows)[0])
 
 
-def by_length(records: Sequence[RequestRecord]) -> tuple[Window, ...]:
+def by_length(records: Iterable[RequestRecord]) -> tuple[Window, ...]:
     """Buckets of prompt and answer so far, up to 128 tokens, 256, 512 and so on; no empty ones."""
-    return tuple(window for window, _ in _by_length(records))
+    return tuple(window for window, _ in _windows(records)[1])
 
 
-def dead_windows(records: Sequence[RequestRecord]) -> list[str]:
+def dead_windows(records: Iterable[RequestRecord]) -> list[str]:
     """A sentence for every dead stretch of time and every dead length bucket that is no accident.
 
     A point of which nothing was accepted at all is dead everywhere, which other checks say.
+    ``records`` are gone through twice.
     """
-    times = [f"from {w.start:.1f} s to {w.end:.1f} s" for w in _odd(_over_time(records, WINDOWS))]
-    lengths = [
-        f"at {w.start:g} to {w.end:g} tokens of prompt and answer"
-        for w in _odd(_by_length(records))
-    ]
+    over_time, by_length = _windows(records)
+    times = [f"from {w.start:.1f} s to {w.end:.1f} s" for w in _odd(over_time)]
+    lengths = [f"at {w.start:g} to {w.end:g} tokens of prompt and answer" for w in _odd(by_length)]
     return [f"no draft was accepted {where}" for where in (*times, *lengths)]
 
 
-def _over_time(records: Sequence[RequestRecord], windows: int) -> list[tuple[Window, _Tallies]]:
-    steps = list(_all_steps(records))
-    if not steps:
-        return []
-    start = min(r.sent_ns for r in records) / 1e9
-    width = (max(r.done_ns for r in records) / 1e9 - start) / windows or 1.0
-    found: list[tuple[Window, _Tallies]] = [
+_Part = tuple[Window, _Tallies]
+
+
+def _windows(
+    records: Iterable[RequestRecord], windows: int = WINDOWS
+) -> tuple[list[_Part], list[_Part]]:
+    """By time and by length."""
+    first, last, count = math.inf, -math.inf, 0
+    for record in records:
+        first, last = min(first, record.sent_ns), max(last, record.done_ns)
+        count += 1
+    if not count:
+        return [], []
+    start = first / 1e9
+    width = (last / 1e9 - start) / windows or 1.0
+    times: list[_Part] = [
         (Window(start=start + i * width, end=start + (i + 1) * width), {}) for i in range(windows)
     ]
-    for step in steps:
+    lengths: dict[int, _Part] = {}
+    stride = -(-count // GROUPS)
+    for step in _all_steps(records, stride):
         at = min(windows - 1, max(0, int((step.second - start) / width)))
-        found[at] = _plus(*found[at], step)
-    return found
-
-
-def _by_length(records: Sequence[RequestRecord]) -> list[tuple[Window, _Tallies]]:
-    found: dict[int, tuple[Window, _Tallies]] = {}
-    for step in _all_steps(records):
+        times[at] = _plus(*times[at], step)
         end = SHORTEST
         while step.length >= end:
             end *= 2
         empty = Window(start=0 if end == SHORTEST else end // 2, end=end)
-        found[end] = _plus(*found.get(end, (empty, {})), step)
-    return [found[end] for end in sorted(found)]
+        lengths[end] = _plus(*lengths.get(end, (empty, {})), step)
+    return times if lengths else [], [lengths[end] for end in sorted(lengths)]
 
 
-def _odd(parts: Sequence[tuple[Window, _Tallies]]) -> Iterator[Window]:
+def _odd(parts: Sequence[_Part]) -> Iterator[Window]:
     """Dead windows, neighbours as one, that the requests elsewhere make improbable."""
     for first, last in _runs([window.dead for window, _ in parts]):
         refused = _merged(tallies for _, tallies in parts[first:last])
@@ -128,8 +135,10 @@ def _merged(many: Iterable[_Tallies]) -> list[Tally]:
     return list(found.values())
 
 
-def _all_steps(records: Sequence[RequestRecord]) -> Iterator[_Step]:
-    return (step for number, record in enumerate(records) for step in _steps(number, record))
+def _all_steps(records: Iterable[RequestRecord], stride: int) -> Iterator[_Step]:
+    """``stride`` neighbours count as one request, so that a long run takes no more memory."""
+    for number, record in enumerate(records):
+        yield from _steps(number // stride, record)
 
 
 def _steps(number: int, record: RequestRecord) -> Iterator[_Step]:
@@ -163,7 +172,7 @@ def _hits(spec: SpecCounts) -> int:
     return round(spec.verify_steps * spec.accepted / spec.drafted)
 
 
-def _plus(window: Window, tallies: _Tallies, step: _Step) -> tuple[Window, _Tallies]:
+def _plus(window: Window, tallies: _Tallies, step: _Step) -> _Part:
     before = tallies.get(step.request, Tally(0, 0))
     tallies[step.request] = Tally(before.steps + step.steps, before.hits + step.hits)
     more = Window(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from sweeper.drive.load import run_load
@@ -34,7 +35,7 @@ SAMPLING = Sampling(
     frequency_penalty=0.0, repetition_penalty=1.0, seed=0, max_tokens=20, ignore_eos=True,
 )  # fmt: skip
 PROMPTS = tuple(Prompt(id=f"p{n}", text=f"prompt {n}") for n in range(24))
-CLOSED = Load(name="closed", concurrency=4, stream=True, request_timeout_s=20.0)
+CLOSED = Load(name="closed", concurrency=4, stream=True, request_timeout_s=20.0, processes=1)
 
 Start = Callable[..., str]
 
@@ -296,3 +297,97 @@ def test_a_point_of_refusals_is_invalid_and_says_so(tmp_path: Path) -> None:
     assert result.status == "invalid"
     # Twelve answers are whole: the one that proves the start, canary, eight to warm up, and two.
     assert result.reason.startswith("6 of 8 requests failed (max_error_rate=0); first: Client")
+
+
+TWO = replace(CLOSED, processes=2)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        replace(TWO, concurrency=5),
+        replace(TWO, concurrency=1),
+        replace(TWO, concurrency=64),
+        Load(name="open", rate=200.0, stream=True, processes=2),
+        replace(TWO, stream=False),
+    ],
+    ids=["closed 5", "closed 1", "more slots than requests", "open", "not streamed"],
+)
+def test_with_two_processes_nothing_is_lost_or_sent_twice(start: Start, load: Load) -> None:
+    url = start(*EAGLE)
+    records = sent(url, load)
+    assert errors(records) == []
+    assert sorted(r.prompt_id for r in records) == sorted(p.id for p in PROMPTS)
+    text = httpx.get(f"{url}/metrics").text
+    served = (x for x in text.splitlines() if x.startswith("vllm:request_success_total"))
+    assert sum(float(line.rpartition(" ")[2]) for line in served) == len(PROMPTS)
+
+
+def test_two_processes_send_what_one_does(start: Start) -> None:
+    """The same answers, the level that was asked for, and times that count from one origin."""
+    url = start(*EAGLE, step_ms=5.0)
+    one, two = ({r.prompt_id: r for r in sent(url, replace(CLOSED, processes=n))} for n in (1, 2))
+    for name, record in one.items():
+        other = two[name]
+        assert (other.text, other.token_ids, other.spec) == (
+            record.text,
+            record.token_ids,
+            record.spec,
+        )
+    records = list(two.values())
+    assert most_at_once(records) == 4
+    assert min(r.sent_ns for r in records) < 50e6
+    assert all(r.chunk_ns and r.sent_ns + sum(r.chunk_ns) <= r.done_ns for r in records)
+
+
+def test_two_processes_keep_one_schedule_of_arrivals(start: Start) -> None:
+    load = Load(name="open", rate=50.0, burstiness=0.5, arrivals="gamma", stream=True, seed=3)
+    url = start()
+    planned = [
+        sorted((r.due_ns, r.prompt_id) for r in sent(url, replace(load, processes=n)))
+        for n in (1, 2)
+    ]
+    assert planned[0] == planned[1]
+
+
+def test_two_processes_end_with_the_duration(start: Start) -> None:
+    records = sent(start(step_ms=5.0), replace(TWO, duration_s=0.4, cycle=True))
+    assert errors(records) == []
+    assert max(r.sent_ns for r in records) < 0.4e9 < max(r.done_ns for r in records)
+    seen = sorted((r.repeat, PROMPTS.index(_prompt(r.prompt_id))) for r in records)
+    assert len(set(seen)) == len(seen)
+    last = seen[-1][0] * len(PROMPTS) + seen[-1][1]
+    assert last - len(seen) < 6  # dealt in order: at most what lay in the two hands is missing
+
+
+def test_what_hears_of_records_can_end_two_processes(start: Start) -> None:
+    def enough(record: RequestRecord) -> None:
+        raise RuntimeError("enough")
+
+    requests = asked_for(PROMPTS, SAMPLING, 1, TWO)
+    with pytest.raises(RuntimeError, match=r"^enough$"):
+        run_load(start(), "", "n", requests, TWO, enough)
+    assert _workers() == []
+
+
+def test_a_client_process_that_dies_is_no_silent_loss(start: Start) -> None:
+    killed: list[psutil.Process] = []
+
+    def kill(record: RequestRecord) -> None:
+        if not killed:
+            killed.extend(_workers())
+            killed[0].kill()
+
+    requests = asked_for(PROMPTS, SAMPLING, 1, TWO)
+    with pytest.raises(RequestError) as ended:
+        run_load(start(step_ms=5.0), "", "n", requests, TWO, kill)
+    assert str(ended.value) == ("a client process ended before its requests did (exit status -9)")
+
+
+def _prompt(name: str) -> Prompt:
+    return next(p for p in PROMPTS if p.id == name)
+
+
+def _workers() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if "sweeper.drive.worker" in child.cmdline()]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from sweeper.judge.compare import Comparison, compare
+from sweeper.judge.judgement import judge
 from sweeper.report.columns import figures, row
 from sweeper.report.loadtable import load_rows
 from sweeper.report.markdown import markdown
-from sweeper.store import from_json, read_json, to_json, write_json
+from sweeper.store import SweepFolder, from_json, read_json, to_json, write_json
 from sweeper.values import Load, PointResult, RequestRecord
 from tests.unit.sweeps import Made, counts, folder, point, record
 
@@ -151,7 +152,7 @@ def test_five_hits_in_a_hundred_steps_are_no_speed_up_of_five(tmp_path: Path, lo
     assert found.acceptance.draft_coverage.value == 0.05
     assert found.acceptance.tokens_per_decode_step.value == 1.05
     assert found.speedup.value == pytest.approx(1.1)
-    page = markdown(comparisons)
+    page = markdown(judge(SweepFolder(tmp_path / "all")))
     (line,) = (text for text in page.splitlines() if text.startswith("| ngram γ=4 | 1.10 ["))
     cells = [cell.strip() for cell in line.split("|")]
     assert cells[3].startswith("1.05")  # tokens/step, before 1+A/S
@@ -178,7 +179,9 @@ def test_a_load_has_a_table_of_its_own_and_sequential_requests_have_none(tmp_pat
         "500.0 / 500.0 / 500.0",
     )
     assert line[7:] == ("not measured", "not measured", "1.00", "0")
-    assert "| under load | TTFT P50 / P95 / P99 (ms) |" in markdown(loaded)
+    assert "| under load | TTFT P50 / P95 / P99 (ms) |" in markdown(
+        judge(SweepFolder(tmp_path / "closed"))
+    )
     alone = compared(tmp_path / "alone", arm("none", 0, answers, Load(name="sequential")))
     assert load_rows(alone) == []
 

@@ -14,7 +14,7 @@ from sweeper.jobs.attempt import Attempt, add_attempt
 from sweeper.jobs.heartbeat import Beat
 from sweeper.jobs.queue import Queued
 from sweeper.jobs.watch import Patience, watch
-from sweeper.measure.point import unmeasured
+from sweeper.measure.measurement import unmeasured
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Status, Sweep
 from tests.unit.sweeps import Made, folder, point, record
