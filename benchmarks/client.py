@@ -26,6 +26,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = {"sweeper": "benchmarks.run_sweeper", "vllm bench serve": "benchmarks.run_vllm_bench"}
+OTHERS = {"GuideLLM": "benchmarks.run_guidellm"}
 ANSWER = 200  # tokens, one a chunk
 
 Outcome = dict[str, Any]
@@ -48,11 +49,13 @@ def server(*flags: str) -> Iterator[str]:
         process.wait()
 
 
-def drive(client: str, url: str, streams: int, requests: int, answer: int = ANSWER) -> Outcome:
-    """One load by one client in a process of its own."""
+def drive(
+    client: str, url: str, streams: int, requests: int, answer: int = ANSWER, truth: bool = True
+) -> Outcome:
+    """One load by one client in a process of its own; ``truth`` is what the server says of it."""
     amounts = [str(n) for n in (streams, requests, answer)]
     done = subprocess.run(
-        [sys.executable, "-m", CLIENTS[client], url, *amounts],
+        [sys.executable, "-m", (CLIENTS | OTHERS)[client], url, *amounts],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
@@ -60,9 +63,10 @@ def drive(client: str, url: str, streams: int, requests: int, answer: int = ANSW
     found: Outcome = json.loads(done.stdout)
     if found["failed"]:
         raise SystemExit(f"{client}: {found['failed']} of {requests} requests failed")
-    with urllib.request.urlopen(f"{url}/timings") as answered:
-        found["truth"] = json.load(answered)
-    found["tokens"] = requests * answer
+    if truth:
+        with urllib.request.urlopen(f"{url}/timings") as answered:
+            found["truth"] = json.load(answered)
+    found.setdefault("tokens", requests * answer)
     return found
 
 
@@ -112,10 +116,9 @@ def exactness(clients: Sequence[str], streams: Sequence[int]) -> None:
 
 def show(streams: int, figures: dict[str, float], form: str, more_is_better: bool) -> None:
     parts = [f"{client} {figure:{form}}" for client, figure in figures.items()]
-    if len(figures) == 2:
-        ours, theirs = figures.values()
-        ratio = ours / theirs if more_is_better else theirs / ours
-        parts.append(f"ratio {ratio:.2f}")
+    ours, *others = figures.values()
+    ratios = [ours / theirs if more_is_better else theirs / ours for theirs in others]
+    parts += ["ratio " + ", ".join(f"{ratio:.2f}" for ratio in ratios)] if ratios else []
     print(f"  {streams:>4} streams: {', '.join(parts)}", flush=True)
 
 
@@ -126,12 +129,17 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=40_000, help="a load, about")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--streams", default="1,64,256")
+    parser.add_argument("--only-cost", action="store_true")
+    parser.add_argument("--only-exactness", action="store_true")
     args = parser.parse_args()
     streams = [int(n) for n in args.streams.split(",")]
     clients = [c for c in CLIENTS if c == "sweeper" or find_spec("vllm")]
     print(f"load average at the start {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    cost(clients, streams, args.tokens, args.rounds)
-    exactness(clients, streams)
+    if not args.only_exactness:
+        others = [*OTHERS] if os.environ.get("GUIDELLM") else []
+        cost([*clients, *others], streams, args.tokens, args.rounds)
+    if not args.only_cost:
+        exactness(clients, streams)
     print(f"\nload average at the end {os.getloadavg()[0]:.1f}; ratio above 1: sweeper is better")
 
 

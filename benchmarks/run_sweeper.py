@@ -23,23 +23,25 @@ def main() -> None:
     url, streams, count, tokens = sys.argv[1], *map(int, sys.argv[2:5])
     requests = [request(f"prompt {n}", tokens) for n in range(count)]
     times: dict[str, tuple[float, float]] = {}
-    failed = 0
+    failed = written = 0
     with TemporaryDirectory() as scratch:
         folder = PointFolder(Path(scratch))
 
         def keep(record: RequestRecord) -> None:
-            nonlocal failed
+            nonlocal failed, written
             failed += bool(record.error)
+            written += record.completion_tokens or 0
             folder.append(record)  # to disk as it comes, as in a measurement
             if record.chunk_ns:
                 gaps, answer = record.chunk_ns[1:], record.completion_tokens or 0
                 times[record.prompt_id] = (record.chunk_ns[0], sum(gaps) / max(1, answer - 1))
 
-        load = Load(name="closed", concurrency=streams, stream=True)
+        load = Load(name="closed", concurrency=streams, stream=True, processes=1)
         began, wall = time.process_time(), time.perf_counter()
         run_load(url, "", "model", requests, load, keep)
         used, wall = time.process_time() - began, time.perf_counter() - wall
-    print(json.dumps({"cpu_s": used, "wall_s": wall, "failed": failed, "times": times}))
+    found = {"cpu_s": used, "wall_s": wall, "failed": failed, "times": times, "tokens": written}
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

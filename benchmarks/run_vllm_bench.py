@@ -49,7 +49,8 @@ def main() -> None:
         found = json.loads((Path(folder) / "result.json").read_text())
     rows = zip(prompts, found["ttfts"], found["itls"], found["output_lens"], strict=True)
     times = {p: (first * 1e9, sum(gaps) / max(1, n - 1) * 1e9) for p, first, gaps, n in rows}
-    print(json.dumps(used | {"failed": found["failed"], "times": times}))
+    written = sum(found["output_lens"])
+    print(json.dumps(used | {"failed": found["failed"], "times": times, "tokens": written}))
 
 
 if __name__ == "__main__":

@@ -174,9 +174,13 @@ def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
         return _of_batches(arm, seed, slo)
     drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
     drafts = with_counters(drafts, arm.result)
+    return drafts, _timing(arm, seed, slo)
+
+
+def _timing(arm: Arm, seed: int, slo: Slo) -> Timing:
     result = arm.result
     machine = machine_of(result and result.provenance, result and result.counters)
-    return drafts, timing(arm.records, point.load, slo=slo, seed=seed, machine=machine)
+    return timing(arm.records, arm.planned.point.load, slo=slo, seed=seed, machine=machine)
 
 
 def _of_batches(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
@@ -184,7 +188,7 @@ def _of_batches(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
     point = arm.planned.point
     found = rollout(arm.batches, arm.result, seed)
     times = replace(
-        timing(arm.records, point.load, slo=slo, seed=seed),
+        _timing(arm, seed, slo),
         request_time_s=found.batch_time_s,
         output_tokens_per_s=found.output_tokens_per_s,
     )

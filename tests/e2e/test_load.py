@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import socket
 import subprocess
 import sys
@@ -391,3 +392,30 @@ def _prompt(name: str) -> Prompt:
 def _workers() -> list[psutil.Process]:
     children = psutil.Process().children(recursive=True)
     return [child for child in children if "sweeper.drive.worker" in child.cmdline()]
+
+
+@pytest.mark.parametrize(("allowed", "status"), [(0.1, "invalid"), (0.5, "completed")])
+def test_a_server_that_refuses_three_in_ten(tmp_path: Path, allowed: float, status: str) -> None:
+    """The share of requests that succeeded is a column; too few of them are no measurement."""
+    values = ("method=none", "load=closed", "load.concurrency=2", "dataset.limit=20")
+    done = run(
+        command(*values, f"max_error_rate={allowed}", outputs=tmp_path),
+        faults={"http_503_share": 0.3},
+    )
+    folder = only_sweep(tmp_path)
+    (line,) = csv.DictReader(folder.points_csv.open())
+    assert (line["status"], float(line["success_rate"])) == (status, 0.7)
+    assert bool(line["output_tokens_per_s"]) == bool(line["tpot_ms_p50"]) == (allowed == 0.5)
+    assert done.status == (0 if allowed == 0.5 else 1)
+
+
+def test_a_draft_that_dies_half_way_is_told_though_the_mean_looks_plausible(tmp_path: Path) -> None:
+    values = ("method=ngram", "gamma=2", "load=closed", "load.concurrency=2", "dataset.limit=40")
+    done = run(
+        command(*values, "baseline=off", outputs=tmp_path), faults={"freeze_accepts_after": 30}
+    )
+    assert done.status == 0, done.out + done.err
+    _, results = read(only_sweep(tmp_path))
+    (result,) = results.values()
+    (told,) = [w for w in result.warnings if w.startswith("no draft was accepted from ")]
+    assert told in done.out
