@@ -139,18 +139,23 @@ async def _batch(
 async def _watch(
     http: aiohttp.ClientSession, sent_ns: int, poll_s: float, seen: list[tuple[float, int]]
 ) -> None:
-    """Note how many sequences the server has under way until cancelled, or until it cannot say."""
+    """Note how many sequences the server has under way, until cancelled; until it shows no count.
+
+    A poll that fails is left out: a busy server may close a connection, and answers the next one.
+    """
     while True:
         await asyncio.sleep(poll_s)
         at = (time.perf_counter_ns() - sent_ns) / 1e9
         try:
             async with http.get("/metrics") as answer:
-                counts = _UNDER_WAY.findall(await answer.text())
+                text, found = await answer.text(), answer.status == 200
         except (aiohttp.ClientError, OSError, TimeoutError):
+            continue
+        counts = _UNDER_WAY.findall(text)
+        if found and not counts:
             return
-        if not counts:
-            return
-        seen.append((at, round(sum(map(float, counts)))))
+        if counts:
+            seen.append((at, round(sum(map(float, counts)))))
 
 
 def _wrong_number(found: int, wanted: int) -> str:
