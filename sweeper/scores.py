@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Near = tuple[tuple[int, float], ...]
-"""Token ids with their log-probabilities in nats, the most likely first."""
+"""Token ids with their log-probabilities in nats, the most likely first.
+
+At most :data:`LIKELY` of them, and none :data:`WITHIN_NATS` behind the first.
+"""
+
+LIKELY = 20
+"""What vLLM gives at a token without ``--max-logprobs``."""
+WITHIN_NATS = 5.0
+"""No rounding comes close to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +46,7 @@ class Scored:
     ``token_ids`` is the timed answer, ``near[i]`` the likely tokens at its token ``i``, read from
     one pass over prompt and answer together. ``again`` is the answer to the same request sent
     alone, ``again_near`` the likely tokens while it was decoded one by one; ``batched`` the answer
-    among others. ``near`` leaves out tokens that are far behind the likeliest.
+    among others.
     """
 
     prompt_id: str

@@ -107,6 +107,11 @@ def write_json(path: Path, value: Json) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def write_compact(path: Path, value: Json) -> None:
+    """:func:`write_json` on one line, for long lists of numbers."""
+    write_text(path, json.dumps(value, allow_nan=False, separators=(",", ":")) + "\n")
+
+
 def read_json(path: Path) -> Json:
     """Parse a JSON file; a half-written or foreign one is a :class:`StoreError`."""
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.scores import Near, Scored, Scores
+from sweeper.scores import LIKELY, WITHIN_NATS, Near, Scored, Scores
 
 Array = NDArray[np.float64]
 
@@ -28,15 +28,15 @@ class Noise:
     ``changes``: by how much the gap between the two likeliest tokens changed from one reading
     to the other, in nats, sorted, one a token. ``flips``: gaps at which the baseline left its own
     answer, when asked again alone or among others. ``explains``: the largest of all these.
-    ``expected``: by prompt, how many times rounding would have turned a token around up to each
-    token of the answer, the running sum of :func:`chance`.
+    ``turns``: by prompt, how many tokens rounding would have turned around by each token of the
+    answer, the running sum of their chances.
     """
 
     changes: Array = field(default_factory=lambda: np.zeros(0))
     flips: tuple[float, ...] = ()
     explains: float = 0.0
     answers: Mapping[str, Scored] = field(default_factory=dict)
-    expected: Mapping[str, Array] = field(default_factory=dict)
+    turns: Mapping[str, Array] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -52,7 +52,7 @@ def noise(scores: Scores | None) -> Noise:
         flips=flips,
         explains=float(max([*flips, *changes[-1:]], default=0.0)),
         answers={one.prompt_id: one for one in scores.answers},
-        expected={a.prompt_id: np.cumsum(chance(changes, _leads(a))) for a in scores.answers},
+        turns={a.prompt_id: np.cumsum(chance(changes, _leads(a))) for a in scores.answers},
     )
 
 
@@ -65,9 +65,10 @@ def chance(changes: Array, gaps: Array) -> Array:
 def gap(near: Near, token: int, other: int) -> tuple[float, bool]:
     """Log-probability of ``token`` over that of ``other``, and whether it is only a lower bound.
 
-    A token that is not in ``near`` is less likely than all that are.
+    A token that is not in ``near`` is less likely than all that are, or far behind.
     """
-    found, lowest = dict(near), near[-1][1]
+    found = dict(near)
+    lowest = near[-1][1] if len(near) >= LIKELY else near[0][1] - WITHIN_NATS
     size = found.get(token, lowest) - found.get(other, lowest)
     return size, token not in found or other not in found
 
@@ -97,11 +98,8 @@ def _leads(one: Scored) -> Array:
 
 
 def _lead(near: Near, token: int) -> float:
-    found = dict(near)
-    others = [lp for t, lp in near if t != token]
-    if not others:
-        return np.inf
-    return found.get(token, near[-1][1]) - others[0]
+    others = [t for t, _ in near if t != token]
+    return gap(near, token, others[0])[0] if others else np.inf
 
 
 def _flips(one: Scored) -> Iterator[float]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from scipy.special import pdtrc
 
 from sweeper.judge.bootstrap import Figure, undefined
@@ -159,7 +160,7 @@ def _greedy(
     rest = len(found) - len(judged)
     sentence = (
         f"{said}, each at a near tie (gaps up to {largest:.2g} nats); {noise} and would change "
-        f"{expected:.1f} answers on average (p={p:.2g})" + (f"; {rest} not scored" if rest else "")
+        f"about {expected:.1f} answers (p={p:.2g})" + (f"; {rest} not scored" if rest else "")
     )
     if p < ALPHA:
         return "wrong", f"{sentence}: too many for rounding alone"
@@ -177,18 +178,19 @@ def _worst(wrong: Sequence[Divergence]) -> str:
 def _excess(
     judged: Sequence[Divergence], pairs: Sequence[Pair], floor: Noise
 ) -> tuple[float, float]:
-    """How many answers rounding would have changed, and the chance of as many as there are.
+    """How many answers rounding would change, and the chance that it changes as many as differ.
 
-    The number is a sum of independent rare events, whose tail that of the Poisson distribution
-    bounds from above.
+    An answer is at risk until it differs. The risks all answers have met add up to the mean of a
+    Poisson distribution, which the number of those that differ then has.
     """
     left = {d.prompt_id: d.position for d in judged}
-    expected = 0.0
-    for prompt in {c.prompt_id for _, c in pairs}:
-        sums, at = floor.expected.get(prompt, ()), left.get(prompt)
-        if len(sums):
-            expected += float(sums[-1 if at is None else min(at, len(sums) - 1)])
-    return expected, float(pdtrc(len(judged) - 1, expected))
+    expected = met = 0.0
+    for prompt in {c.prompt_id for _, c in pairs} & floor.turns.keys():
+        turns, at = floor.turns[prompt], left.get(prompt)
+        if len(turns):
+            expected += 1.0 - float(np.exp(-turns[-1]))
+            met += float(turns[-1 if at is None else min(at, len(turns) - 1)])
+    return expected, float(pdtrc(len(judged) - 1, met))
 
 
 def divergences(pairs: Sequence[Pair], floor: Noise) -> tuple[Divergence, ...]:

@@ -43,7 +43,7 @@ def draw(session: Session, point: Point, home: PointFolder, check: Check) -> Sam
     except RequestError as refused:
         log.warning("no continuations were sampled: %s", refused)
         found = Samples(texts=texts, problem=str(refused))
-    store.write_json(home.samples, store.to_json(found))
+    store.write_compact(home.samples, store.to_json(found))
     return found
 
 

@@ -14,17 +14,13 @@ from sweeper import store
 from sweeper.drive.load import run_load
 from sweeper.drive.requests import COMPLETIONS, Request, requests_of
 from sweeper.errors import RequestError
-from sweeper.scores import Check, Near, Scored, Scores
+from sweeper.scores import LIKELY, WITHIN_NATS, Check, Near, Scored, Scores
 from sweeper.serve.session import Session
 from sweeper.store import PointFolder
 from sweeper.values import Json, Load, Point, Prompt, RequestRecord, Sampling
 
 log = logging.getLogger(__name__)
 
-LIKELY = 20
-"""Log-probabilities asked for at a token; what vLLM allows without ``--max-logprobs``."""
-WITHIN_NATS = 5.0
-"""Kept are tokens this near to the likeliest; no rounding comes close to it."""
 TIMEOUT_S = 600.0
 
 
@@ -47,7 +43,7 @@ def score(
     except RequestError as refused:
         log.warning("the baseline's answers were not scored: %s", refused)
         found = Scores(concurrency=check.concurrency, problem=str(refused))
-    store.write_json(home.scores, store.to_json(found))
+    store.write_compact(home.scores, store.to_json(found))
     return found
 
 

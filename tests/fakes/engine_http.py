@@ -207,7 +207,7 @@ class Server:
             choice["message"] = {"role": "assistant", "content": job.text}
         else:
             choice |= {"text": job.text, "prompt_token_ids": prompt_ids}
-            if job.body.get("prompt_logprobs") is not None:
+            if job.body.get("prompt_logprobs") in (0, 1):
                 choice["prompt_logprobs"] = engine_rollout.prompt_logprobs(job.body["prompt"])
         found = self.envelope(job, "chat.completion" if job.chat else "text_completion")
         choices = [choice, *self.others(job)]
@@ -230,7 +230,7 @@ class Server:
 
     def logprobs(self, job: Job) -> Body:
         """Every token is likely and leads the next by 2.4 nats, in the answer and the prompt."""
-        if job.body.get("prompt_logprobs"):
+        if (job.body.get("prompt_logprobs") or 0) > 1:
             given = job.body["prompt"]
             at = [{str(t): {"logprob": p} for t, p in core.likely(i)} for i in given[1:]]
             return {"prompt_logprobs": [None, *at]}
