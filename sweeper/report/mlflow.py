@@ -46,7 +46,8 @@ def publish(
     sweep = read_sweep(folder)
     try:
         with _quiet(), _alone(uri):
-            publication = _Publication(uri, experiment, sweep.id)
+            files = _artifacts(uri, folder.path.resolve().parent.parent)
+            publication = _Publication(uri, experiment, sweep.id, files)
             top = publication.put(parent(folder, sweep, judgement), None)
             made: dict[int | None, str] = {}
             with publication.killing(top):
@@ -86,11 +87,11 @@ def found_again(tracking_uri: str, run_id: str) -> tuple[Path, str]:
 class _Publication:
     """One client, one experiment, and the runs this sweep already has there."""
 
-    def __init__(self, uri: str, experiment: str, sweep: str) -> None:
+    def __init__(self, uri: str, experiment: str, sweep: str, files: str | None) -> None:
         from mlflow import MlflowClient  # takes seconds to import
 
         self.client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        self.experiment = _experiment(self.client, uri, experiment)
+        self.experiment = _experiment(self.client, uri, experiment, files)
         self.sweep = sweep
         self.known = self._known()
 
@@ -190,10 +191,12 @@ def _parts(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
     return (items[i : i + size] for i in range(0, len(items), size))
 
 
-def _experiment(client: Any, uri: str, name: str) -> str:
+def _experiment(client: Any, uri: str, name: str, files: str | None) -> str:
     found = client.get_experiment_by_name(name)
     if found is None:
-        return str(client.create_experiment(name, artifact_location=_artifacts(uri)))
+        # The kind opens the table of runs, not the pages for traces of chats.
+        kind = {"mlflow.experimentKind": "custom_model_development"}
+        return str(client.create_experiment(name, artifact_location=files, tags=kind))
     if found.lifecycle_stage != "active":
         raise PublishError(
             f"MLflow at {_without_password(uri)}: experiment {name!r} was deleted; "
@@ -207,10 +210,13 @@ def _database(uri: str) -> Path | None:
     return Path(uri.removeprefix(_SQLITE)).resolve() if uri.startswith(_SQLITE) else None
 
 
-def _artifacts(uri: str) -> str | None:
-    """Beside the database; a server has its own place."""
+def _artifacts(uri: str, outputs: Path) -> str | None:
+    """Beside the database file; of a database server in ``outputs``, as it keeps no files; a
+    tracking server has its own place."""
+    if uri.startswith(("http://", "https://", "databricks")):
+        return None
     database = _database(uri)
-    return (database.parent / ARTIFACTS).as_uri() if database else None
+    return ((database.parent if database else outputs) / ARTIFACTS).as_uri()
 
 
 @contextmanager

@@ -22,7 +22,7 @@ import pytest
 from mlflow import MlflowClient
 
 from sweeper.errors import PublishError
-from sweeper.report.mlflow import default_tracking_uri, publish
+from sweeper.report.mlflow import default_tracking_uri, found_again, publish
 from sweeper.report.outcome import write_report
 from sweeper.store import SweepFolder
 from tests.unit.sweeps import CHAT, Made, counts, folder, point, record
@@ -217,6 +217,29 @@ def test_a_broken_database_is_one_line_and_the_files_stay(outputs: Path) -> None
     assert sweep.points_csv.is_file()
 
 
+def test_a_server_that_is_away_costs_seconds_and_nothing_is_lost(outputs: Path) -> None:
+    sweep = folder(outputs / "d" / "s", BASE)
+    judgement, _ = write_report(sweep)
+    started = time.monotonic()
+    with pytest.raises(PublishError, match=r"^MLflow at http://127\.0\.0\.1:9: "):
+        publish(sweep, judgement, "http://127.0.0.1:9", "drafts")
+    assert time.monotonic() - started < 60
+    assert told(sweep, outputs)
+
+
+def test_a_run_id_leads_to_the_folder_and_the_point(outputs: Path) -> None:
+    sweep = folder(outputs / "d" / "s", BASE, NGRAM)
+    top, uri = told(sweep, outputs), default_tracking_uri(outputs)
+    assert found_again(uri, top) == (sweep.path.resolve(), "")
+    run_id = by_method(outputs)["ngram"].info.run_id
+    assert found_again(uri, run_id) == (sweep.path.resolve(), NGRAM.point.key)
+    with pytest.raises(PublishError, match="0" * 32):
+        found_again(uri, "0" * 32)
+    shutil.rmtree(sweep.path)
+    with pytest.raises(PublishError, match="the folder of its sweep is not here"):
+        found_again(uri, top)
+
+
 def test_a_deleted_experiment_is_named(outputs: Path) -> None:
     sweep = folder(outputs / "d" / "s", BASE)
     told(sweep, outputs)
@@ -315,5 +338,10 @@ def test_the_ui_shows_runs_and_their_files(outputs: Path) -> None:
     with served(outputs) as address:
         wait_for(lambda: fetched(f"{address}/health"))
         assert b"<title>MLflow</title>" in fetched(address)
+        over = folder(outputs / "d" / "http", BASE, NGRAM, id="over http")
+        judgement, _ = write_report(over)
+        run = publish(over, judgement, address, "over http")
+        assert publish(over, judgement, address, "over http") == run
+        assert found_again(address, run) == (over.path, "")
         file = fetched(f"{address}/get-artifact?path=result.json&run_uuid={run_id}")
     assert b'"status": "completed"' in file
