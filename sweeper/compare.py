@@ -6,16 +6,14 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from sweeper.errors import PublishError, UserError
 from sweeper.judge.across import Across, Change, across
-from sweeper.judge.bootstrap import Figure
+from sweeper.report.changes import THRESHOLD, print_across
 from sweeper.report.mlflow import default_tracking_uri, found_again
 from sweeper.report.outcome import INTERRUPTED, USER_MISTAKE, console_here
 from sweeper.store import SweepFolder, to_json
@@ -78,49 +76,6 @@ def _found(name: str, tracking_uri: str | None) -> tuple[SweepFolder, frozenset[
     return SweepFolder(path), frozenset([key] if key else [])
 
 
-def print_across(
-    console: Console, before: SweepFolder, after: SweepFolder, found: Across, threshold: float
-) -> None:
-    """The table of changes, what differs, and the losses last."""
-    console.print(Text(f"before: {before.path}\nafter:  {after.path}"), soft_wrap=True)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("setting", overflow="fold")
-    for name in ("output rate", "acceptance", "same output"):
-        table.add_column(name, justify="right")
-    for one in (c for c in found.changes if not c.refused):
-        style = "red" if one.lost(threshold) else ""
-        cells = (_say(one.rate), _say(one.acceptance), _share(one.same))
-        table.add_row(Text(one.name), *cells, style=style)
-    console.print(table)
-    for line in _sentences(found, threshold):
-        console.print(Text(line), soft_wrap=True)
-
-
-def _sentences(found: Across, threshold: float) -> Iterator[str]:
-    differs = dict.fromkeys(text for one in found.changes for text in one.differs)
-    yield from (f"differs: {text}" for text in differs)
-    yield from (f"not comparable: {c.name}: {c.refused}" for c in found.changes if c.refused)
-    yield from (f"only before: {name}" for name in found.only_before)
-    yield from (f"only after: {name}" for name in found.only_after)
-    lost = found.lost(threshold)
-    for one in lost:
-        yield f"LOSS: {one.name}: {' and '.join(one.lost(threshold))}"
-    if not lost:
-        yield f"no significant loss of more than {100 * threshold:g} %"
-
-
-def _say(figure: Figure) -> str:
-    if figure.value is None:
-        return "-" if figure.reason == "no speculation" else "not measured"
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.2f}"
-    return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"
-
-
-def _share(figure: Figure) -> str:
-    return "-" if figure.value is None else f"{100 * figure.value:.0f} %"
-
-
 def _plain(found: Across, threshold: float) -> dict[str, object]:
     return {
         "threshold": threshold,
@@ -162,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--threshold",
         type=_share_of_one,
-        default=0.05,
+        default=THRESHOLD,
         help="losses up to this share are not flagged (default: %(default)s)",
     )
     parser.add_argument("--tracking-uri", help="where run ids are; default: outputs/mlflow.db")

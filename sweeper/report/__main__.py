@@ -7,7 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from sweeper.errors import UserError
+from sweeper.judge.across import across
+from sweeper.report.changes import THRESHOLD, print_across, since
 from sweeper.report.outcome import console_here, write_report
 from sweeper.report.rollout import print_rollouts
 from sweeper.report.terminal import print_table, print_verdicts
@@ -16,6 +20,7 @@ from sweeper.store import SweepFolder
 EXAMPLES = """\
 examples:
   python -m sweeper.report outputs/2026-01-31/12-00-00-1a2b3c
+  python -m sweeper.report BEFORE AFTER      # AFTER's page says what changed since
   COLUMNS=160 NO_COLOR=1 python -m sweeper.report DIR > table.txt
 
 Writes report/index.html, report/report.md, points.csv, points.parquet and requests.parquet in DIR;
@@ -27,19 +32,32 @@ exit status: 0 all points completed, 1 some did not, 2 DIR cannot be used, 130 i
 def main(argv: Sequence[str] | None = None) -> int:
     """Write and print the tables of one sweep; the return value is the exit status."""
     arguments, console = _parser().parse_args(argv), console_here()
+    if arguments.no_color:
+        console = Console(highlight=False, width=console.width, no_color=True)
+    folders = [SweepFolder(path) for path in arguments.folders]
+    complete = True
     try:
-        folder = SweepFolder(arguments.folder)
-        judgement, page = write_report(folder)
-        print_table(console, judgement.comparisons)
-        print_rollouts(console, judgement)
-        print_verdicts(console, judgement)
-        console.print(f"page: {page}", soft_wrap=True, markup=False)
+        for folder in folders:
+            complete = _report(console, folders[0], folder) and complete
     except UserError as problem:
         print(f"sweeper.report: {problem}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    return 0 if all(c.completed for c in judgement.comparisons) else 1
+    return 0 if complete else 1
+
+
+def _report(console: Console, first: SweepFolder, folder: SweepFolder) -> bool:
+    """Whether every point of the sweep completed."""
+    found = None if folder is first else across(first, folder)
+    judgement, page = write_report(folder, [since(first, found)] if found else [])
+    print_table(console, judgement.comparisons)
+    print_rollouts(console, judgement)
+    if found:
+        print_across(console, first, folder, found, THRESHOLD)
+    print_verdicts(console, judgement)
+    console.print(f"page: {page}", soft_wrap=True, markup=False)
+    return all(c.completed for c in judgement.comparisons)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,7 +67,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("folder", metavar="DIR", type=Path, help="a sweep folder (sweep.json)")
+    parser.add_argument(
+        "folders",
+        metavar="DIR",
+        type=Path,
+        nargs="+",
+        help="a sweep folder (sweep.json); each further one is compared with the first",
+    )
+    parser.add_argument("--no-color", action="store_true", help="as NO_COLOR=1")
     return parser
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sweeper import store
 from sweeper.errors import PublishError
 from sweeper.judge.judgement import Judgement, judge
 from sweeper.quality.grade import grade, grader_of
+from sweeper.report.changes import Since
 from sweeper.report.mlflow import default_tracking_uri, publish
 from sweeper.report.page.build import write_page
 from sweeper.report.progress import Watch
@@ -37,12 +39,12 @@ def console_here() -> Console:
     return probe if wide else Console(highlight=False, width=120)
 
 
-def write_report(folder: SweepFolder) -> tuple[Judgement, Path]:
+def write_report(folder: SweepFolder, changes: Sequence[Since] = ()) -> tuple[Judgement, Path]:
     """Judge a sweep and write all that is read of it; the judgement and the page's path."""
     judgement = judge(folder)
     write_tables(folder, judgement)
     write_requests(folder, judgement.comparisons)
-    return judgement, write_page(folder, judgement)
+    return judgement, write_page(folder, judgement, changes)
 
 
 def report(console: Console, folder: SweepFolder, track: bool) -> int:

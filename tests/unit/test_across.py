@@ -9,6 +9,7 @@ import pytest
 
 from sweeper.compare import main
 from sweeper.judge.across import Across, across
+from sweeper.report.__main__ import main as report
 from tests.unit.sweeps import CHAT, GREEDY, PROVENANCE, Made, counts, folder, point, record
 
 GOOD, POOR = counts((1, 0, 3)), counts((3, 0, 1))
@@ -135,3 +136,15 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == (
         "sweeper.compare: nowhere: no sweep.json there, and it is no run id of MLflow either\n"
     )
+
+
+def test_the_report_of_two_sweeps_says_what_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared(tmp_path, made(1.0), made(1.2))
+    assert report([str(tmp_path / "a"), str(tmp_path / "b"), "--no-color"]) == 0
+    assert f"LOSS: {NAME}: output rate" in capsys.readouterr().out
+    page = (tmp_path / "b/report/index.html").read_text(encoding="utf-8")
+    assert f"<h2>Since {tmp_path}/a</h2>" in page
+    assert f'<tr class="lost"><th scope="row">{NAME}</th><td>0.' in page
+    assert "<h2>Since" not in (tmp_path / "a/report/index.html").read_text(encoding="utf-8")

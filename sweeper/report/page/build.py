@@ -18,6 +18,7 @@ from sweeper.judge.arms import read_arm
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
 from sweeper.measure.windows import Window, over_time
+from sweeper.report.changes import Since
 from sweeper.report.labels import groups, heading, labels, remarks
 from sweeper.report.page import answers as told
 from sweeper.report.page.cells import shown as columns_of
@@ -62,8 +63,8 @@ class _Requests:
     prompts: dict[str, str]
 
 
-def write_page(folder: SweepFolder, judgement: Judgement) -> Path:
-    """Everything that is read in a browser; returns the page's path."""
+def write_page(folder: SweepFolder, judgement: Judgement, changes: Sequence[Since] = ()) -> Path:
+    """Everything that is read in a browser; ``changes`` since earlier sweeps; the page's path."""
     sweep, comparisons = read_sweep(folder), judgement.comparisons
     found = _requests(folder, comparisons)
     page = folder.page
@@ -74,7 +75,7 @@ def write_page(folder: SweepFolder, judgement: Judgement) -> Path:
         with style():
             sections = tuple(_sections(folder.report, comparisons, found))
         embedded = found.blocks if small else ()
-        write_text(page, _render(sweep, judgement, found, sections, embedded))
+        write_text(page, _render(sweep, judgement, found, sections, embedded, changes))
     except OSError as problem:
         raise StoreError(f"{folder.report}: cannot write the page: {problem}") from None
     return page
@@ -149,6 +150,7 @@ def _render(
     found: _Requests,
     sections: tuple[Section, ...],
     embedded: Sequence[Block],
+    changes: Sequence[Since],
 ) -> str:
     comparisons = judgement.comparisons
     columns, notes = columns_of(comparisons), _Notes()
@@ -163,6 +165,7 @@ def _render(
         completed=sum(c.completed for c in comparisons),
         synthetic=any(c.synthetic for c in comparisons),
         verdicts=verdicts(judgement),
+        changes=changes,
         warnings=warnings(comparisons),
         open_sections=OPEN_SECTIONS,
         facets=choices,
