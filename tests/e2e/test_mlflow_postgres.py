@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
@@ -70,7 +71,7 @@ def test_a_sweep_goes_to_postgresql_once(database: str, tmp_path: Path) -> None:
     judgement, _ = write_report(sweep)
     top = publish(sweep, judgement, database, "it's odd é")
     assert publish(sweep, judgement, database, "it's odd é") == top
-    api = MlflowClient(tracking_uri=database)
+    api: Any = MlflowClient(tracking_uri=database)
     experiment = api.get_experiment_by_name("it's odd é")
     runs = api.search_runs([experiment.experiment_id])
     assert len(runs) == 3 and {r.info.status for r in runs} == {"FINISHED"}
