@@ -19,6 +19,7 @@ from sweeper.report.labels import (
     starred,
 )
 from sweeper.report.loadtable import LOAD_HEADER, load_rows
+from sweeper.report.rollout import rollouts_markdown
 from sweeper.report.wording import escape, verdict_markdown
 
 HEADER = (
@@ -55,6 +56,7 @@ def markdown(judgement: Judgement) -> str:
         verdict_markdown(judgement),
         _intro(comparisons),
         *(_section(group) for group in groups(comparisons)),
+        *rollouts_markdown(judgement),
     ]
     notes = footnotes(comparisons)
     if notes:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console, JustifyMethod
 from rich.table import Table
+from rich.text import Text
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
@@ -11,27 +14,56 @@ from sweeper.judge.judgement import Judgement
 from sweeper.judge.rollout import Rollout
 from sweeper.judge.verdict import WorkloadVerdict
 from sweeper.report.labels import NOT_MEASURED, heading, labels
+from sweeper.report.wording import escape
 
 _HEADER = (
     *("method γ", "batch\ntime s", "tokens/s", "A/D", "tokens/\nstep", "waiting for\nthe last"),
-    *("logprobs\nmean max |Δ|", "speed-up\n\\[low, high]", "verdict"),
+    *("logprobs\nmean max |Δ|", "speed-up\n[low, high]", "verdict"),
 )
 
 
 def print_rollouts(console: Console, judgement: Judgement) -> None:
     """Nothing where no point is a rollout."""
+    for title, rows in _tables(judgement):
+        table = Table(title=Text(title), box=None, title_justify="left")
+        for name in _HEADER:
+            side: JustifyMethod = "left" if name == _HEADER[0] else "right"
+            table.add_column(Text(name), justify=side, no_wrap=True)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        console.print(table)
+
+
+def rollouts_markdown(judgement: Judgement) -> tuple[str, ...]:
+    """A section for every workload of rollouts."""
+    header = [" ".join(name.split()).replace("tokens/ step", "tokens/step") for name in _HEADER]
+    return tuple(
+        "\n".join(
+            (
+                f"## {escape(title)}",
+                "",
+                _line(map(escape, header)),
+                _line("---" for _ in header),
+                *(_line(map(escape, row)) for row in rows),
+            )
+        )
+        for title, rows in _tables(judgement)
+    )
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _tables(judgement: Judgement) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """Heading and rows of every workload that has rollouts, the baseline first."""
     for workload in judgement.workloads:
         arms = (*((workload.baseline,) if workload.baseline else ()), *workload.candidates)
         done = tuple(one for one in arms if one.rollout is not None and one.completed)
-        if not done:
-            continue
-        names = labels(done)
-        table = Table(title=f"rollouts · {heading(done)}", box=None, title_justify="left")
-        for name in _HEADER:
-            table.add_column(name, justify="left" if name == _HEADER[0] else "right", no_wrap=True)
-        for one in done:
-            table.add_row(names[one.number], *_cells(one), _verdict(one, workload))
-        console.print(table)
+        if done:
+            names = labels(done)
+            rows = [(names[c.number], *_cells(c), _verdict(c, workload)) for c in done]
+            yield f"rollouts · {heading(done)}", rows
 
 
 def _verdict(one: Comparison, workload: WorkloadVerdict) -> str:

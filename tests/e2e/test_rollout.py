@@ -43,6 +43,8 @@ def test_batches_are_timed_counted_and_scored_again(tmp_path: Path) -> None:
     assert steps is not None and steps > 1.0
     assert "rollouts · chat · rollout (T=1, up to 40 tokens) · rollout ×2 · own" in out
     assert out.count("agree 0.000 0.000") == 2
+    page = (folder.report / "report.md").read_text()
+    assert "## rollouts · chat · rollout (T=1" in page and page.count("agree 0.000 0.000") == 2
     table = pd.read_csv(folder.points_csv)
     assert table["batch_time_s"].notna().all() and table["logprob_difference"].eq(0).all()
 
