@@ -209,6 +209,7 @@ def _range_mistakes(s: Settings) -> list[str]:
             f"budget: {s.budget}: a time with its unit, such as 2h, 90m or 1h30m",
         ),
         *_load_rules(s.load),
+        *_quality_rules(s.quality),
         *_rollout_rules(s.load, s.sampling),
         *((v <= 0, f"slo.{k}: {v}: above 0 milliseconds") for k, v in s.slo.limits.items()),
         (not s.server.start_timeout_s > 0, "server.start_timeout_s: above 0 seconds"),
@@ -219,6 +220,26 @@ def _range_mistakes(s: Settings) -> list[str]:
         (s.server.kind == "vllm" and not s.server.command, "server.command: empty"),
     ]
     return [text for wrong, text in rules if wrong]
+
+
+def _quality_rules(q: Grader) -> list[tuple[bool, str]]:
+    validity = q.name == "validity"
+    return [
+        (
+            q.name == "judge_model" and not q.base_url,
+            "quality.base_url: needed for quality=judge_model, such as http://127.0.0.1:8000",
+        ),
+        (
+            validity and q.valid == "json_schema" and not q.schema,
+            "quality.schema: needed for quality.valid=json_schema, a file with the schema",
+        ),
+        (
+            validity and q.valid == "regex" and not q.pattern,
+            "quality.pattern: needed for quality.valid=regex",
+        ),
+        (not q.seconds > 0, f"quality.seconds: {q.seconds}: above 0"),
+        (q.memory_mb < 64, f"quality.memory_mb: {q.memory_mb}: at least 64"),
+    ]
 
 
 def _load_rules(load: Load) -> list[tuple[bool, str]]:

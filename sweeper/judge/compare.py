@@ -33,6 +33,9 @@ from sweeper.judge.underload import BY_TPOT, speedup_by, throughput_ratio, tpot_
 from sweeper.store import SweepFolder, from_json, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
 
+FEWER_BELOW = 0.01
+"""The p-value of the paired test under which lower quality is said beside a point."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -150,6 +153,7 @@ def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int, slo: Slo) -> Comp
             *_acceptance_notes(point, drafts),
             *(rollout_notes(batches) if batches else ()),
             *against.notes,
+            *_output_notes(against.output),
             *(start_remarks(arm.result, base.result if base else None) if arm.result else ()),
         ),
         rollout=batches,
@@ -277,6 +281,15 @@ def _assumed(base: PointResult, result: PointResult) -> Iterator[str]:
     missing = sorted({*unrecorded(base), *unrecorded(result)})
     if missing:
         yield f"provenance without {' and '.join(missing)}: equal conditions are assumed"
+
+
+def _output_notes(output: OutputCheck) -> Iterator[str]:
+    """What must not be missed in any table."""
+    if output.state == "wrong":
+        yield f"WRONG OUTPUT: {output.sentence}"
+    fewer = output.quality_change.value is not None and output.quality_change.value < 0
+    if fewer and output.quality_p is not None and output.quality_p < FEWER_BELOW:
+        yield f"task quality below the baseline's (exact paired test, p={output.quality_p:.2g})"
 
 
 def _acceptance_notes(point: Point, found: Acceptance) -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sweeper.judge.compare import compare
 from tests.e2e.running import command, only_sweep, run
 
@@ -63,3 +65,19 @@ def test_a_server_that_samples_wrong_is_wrong(tmp_path: Path) -> None:
     output = compare(only_sweep(tmp_path))[1].output
     assert output.state == "wrong"
     assert output.sentence.startswith("samples from another distribution than the baseline (p=")
+
+
+def test_code_is_run_and_its_tests_are_the_quality(tmp_path: Path) -> None:
+    right = "```python\ndef shipping_cost(weight_kg):\n    return 4.5 if weight_kg <= 2 else 8.0 "
+    right += "if weight_kg <= 10 else 15.0\n```"
+    done = run(
+        command("method=ngram", "dataset=code", "dataset.limit=2", outputs=tmp_path),
+        faults={"answers": {"shipping_cost": right}},
+    )
+    assert done.status == 0, done.out + done.err
+    base, drafting = compare(only_sweep(tmp_path))
+    if base.output.quality.reason.startswith("no sandbox: "):
+        pytest.skip(base.output.quality.reason)
+    assert "quality of none code: 1 of 2 answers pass" in done.out
+    assert base.output.quality.value == drafting.output.quality.value == 0.5
+    assert (drafting.output.quality_change.value, drafting.output.quality_p) == (0.0, 1.0)

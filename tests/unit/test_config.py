@@ -38,6 +38,7 @@ NEEDS = {
     ("target", "own"): ["target.model=/somewhere"],
     ("dataset", "jsonl"): ["dataset.file=prompts.jsonl"],
     ("server", "external"): ["server.base_url=http://127.0.0.1:8000"],
+    ("quality", "judge_model"): ["quality.base_url=http://127.0.0.1:8000"],
 }
 
 
