@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from sweeper.durations import seconds_of
 from sweeper.errors import ConfigError, did_you_mean
 from sweeper.scores import Check, Grader
-from sweeper.values import Json, Load, Sampling, Slo
+from sweeper.values import Json, Load, Sampling, Slo, Thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +124,7 @@ class Settings:
     budget: str | float | None = None  # a number has no unit and is refused with that word
     check: Check = field(default_factory=Check)
     quality: Grader = field(default_factory=Grader)
+    verdict: Thresholds = field(default_factory=Thresholds)
 
 
 TRL_LAUNCHER = "trl_serve.py"
@@ -212,6 +213,7 @@ def _range_mistakes(s: Settings) -> list[str]:
         *_quality_rules(s.quality),
         *_rollout_rules(s.load, s.sampling),
         *((v <= 0, f"slo.{k}: {v}: above 0 milliseconds") for k, v in s.slo.limits.items()),
+        *_verdict_rules(s.verdict),
         (not s.server.start_timeout_s > 0, "server.start_timeout_s: above 0 seconds"),
         (
             s.server.kind == "external" and s.server.base_url is None,
@@ -290,6 +292,16 @@ def _rollout_rules(load: Load, sampling: Sampling) -> list[tuple[bool, str]]:
             "load.cycle, load.requests, load.duration_s: a rollout sends every prompt once a "
             "repeat; set dataset.limit and repeats",
         ),
+    ]
+
+
+def _verdict_rules(verdict: Thresholds) -> list[tuple[bool, str]]:
+    loss, share = verdict.max_quality_loss, verdict.slo_share
+    return [
+        (not _positive(verdict.min_speedup), "verdict.min_speedup: above 0; 1 is no gain"),
+        (not 0 <= loss <= 1, f"verdict.max_quality_loss: {loss}: between 0 and 1"),
+        (not 0 < share <= 1, f"verdict.slo_share: {share}: above 0, at most 1"),
+        (verdict.min_prompts < 2, f"verdict.min_prompts: {verdict.min_prompts}: at least 2"),
     ]
 
 

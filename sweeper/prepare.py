@@ -26,8 +26,8 @@ from sweeper.serve.preflight import preflight
 from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Prompt, Refusal
 
 _SWEEP_WIDE = (
-    *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "output_dir"),
-    *("check", "quality", "detach", "resume", "resume_changed", "budget"),
+    *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "verdict"),
+    *("check", "quality", "output_dir", "detach", "resume", "resume_changed", "budget"),
 )
 """Settings that hold for a whole sweep and therefore cannot be swept."""
 

@@ -135,6 +135,7 @@ def _sweep(name: str, plan: Plan, settings: Settings) -> Sweep:
             "budget": settings.budget,
             "check": asdict(settings.check),
             "quality": asdict(settings.quality),
+            "verdict": asdict(settings.verdict),
             "tracker": settings.tracker.name,
             "tracking_uri": settings.tracker.tracking_uri,
             "experiment": settings.tracker.experiment,

@@ -218,6 +218,27 @@ class Slo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """What a verdict asks of a setting before it says deploy; ``conf/verdict/``.
+
+    The speed-up's interval, which holds for all settings of a workload at once, must lie above
+    ``min_speedup``; below it the answer is don't. ``output``: ``right`` asks for a check of the
+    output that found nothing, ``not wrong`` only that none found a fault, ``any`` ignores it.
+    ``max_quality_loss`` bounds the share of solved tasks that may be lost, where it was measured.
+    Fewer than ``min_prompts`` prompts decide nothing. The SLO holds at a load when ``slo_share``
+    of all requests keep every limit; with ``need_slo`` a verdict without one is inconclusive.
+    """
+
+    name: str = "default"
+    min_speedup: float = 1.05
+    output: Literal["right", "not wrong", "any"] = "right"
+    max_quality_loss: float = 0.02
+    min_prompts: int = 8
+    slo_share: float = 0.95
+    need_slo: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One cell of the comparison: a server, prompts, sampling and load.
 

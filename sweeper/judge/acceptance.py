@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sweeper.judge.bootstrap import Bootstrap, Figure, resample, undefined
-from sweeper.judge.positions import Positions, longest_draft, positions_of
+import numpy as np
+
+from sweeper.judge.bootstrap import Bootstrap, Figure, resample_sums, sum_by_prompt, undefined
+from sweeper.judge.positions import Positions, longest_draft, no_positions, positions_of
 from sweeper.values import RequestRecord, SpecCounts
 
 State = Literal[
@@ -23,11 +25,23 @@ _POOLED = ("S", "D", "A", "steps", "emitted", "S_of_known", "steps_of_known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The pooled figures of some requests."""
+
+    acceptance_rate: Figure
+    mean_acceptance_length: Figure
+    draft_coverage: Figure
+    tokens_per_decode_step: Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
     """Acceptance figures of one point; ``docs/metrics.md`` has the formulas.
 
-    ``survival[i - 1]`` belongs to draft position i, and so do the other two. ``violations`` counts
-    the requests, of ``checked``, whose tokens and steps do not add up.
+    ``survival[i - 1]`` belongs to draft position i, and so do the other two. ``tokens_at[g - 1]``
+    are the tokens per decode step to expect with drafts cut to g tokens: a prediction, see
+    :func:`sweeper.judge.positions.positions_of`. ``violations`` counts the requests, of
+    ``checked``, whose tokens and steps do not add up.
     """
 
     state: State
@@ -44,6 +58,7 @@ class Acceptance:
     conditional_acceptance: tuple[Figure, ...]
     checked: int
     violations: int
+    tokens_at: tuple[Figure, ...] = ()
 
 
 def acceptance(
@@ -53,7 +68,7 @@ def acceptance(
     good = [r for r in records if not r.error]
     counted = [r.spec for r in good if r.spec is not None]
     state = _state(counted, baseline)
-    boot = resample(((r.prompt_id, _row(r)) for r in good), names=_POOLED, seed=seed)
+    pooled = _rates(good, state, seed)
     length = 0 if baseline else longest_draft(counted, gamma)
     positions = _positions(good, state, length, seed)
     checks = [c for r in good if (c := _adds_up(r, gamma, baseline)) is not None]
@@ -63,15 +78,34 @@ def acceptance(
         drafted=sum(c.drafted for c in counted),
         accepted=sum(c.accepted for c in counted),
         without_metrics=0 if baseline else len(good) - len(counted),
+        acceptance_rate=pooled.acceptance_rate,
+        mean_acceptance_length=pooled.mean_acceptance_length,
+        draft_coverage=pooled.draft_coverage,
+        tokens_per_decode_step=pooled.tokens_per_decode_step,
+        survival=positions.survival,
+        position_acceptance=positions.position_acceptance,
+        conditional_acceptance=positions.conditional_acceptance,
+        tokens_at=positions.tokens_at,
+        checked=len(checks),
+        violations=checks.count(False),
+    )
+
+
+def rates(records: Sequence[RequestRecord], *, seed: int) -> Rates:
+    """Of successful requests of a server that speculates."""
+    counted = [r.spec for r in records if r.spec is not None]
+    return _rates(records, _state(counted, baseline=False), seed)
+
+
+def _rates(good: Sequence[RequestRecord], state: State, seed: int) -> Rates:
+    table = np.array([_row(r) for r in good], dtype=np.float64).reshape(len(good), len(_POOLED))
+    _, sums = sum_by_prompt([r.prompt_id for r in good], table)
+    boot = resample_sums(sums, names=_POOLED, seed=seed)
+    return Rates(
         acceptance_rate=_of_drafts(boot, state, "A/D"),
         mean_acceptance_length=_of_drafts(boot, state, "1+A/S"),
         draft_coverage=_coverage(boot, state),
         tokens_per_decode_step=_tokens_per_step(boot),
-        survival=positions.survival,
-        position_acceptance=positions.position_acceptance,
-        conditional_acceptance=positions.conditional_acceptance,
-        checked=len(checks),
-        violations=checks.count(False),
     )
 
 
@@ -108,21 +142,21 @@ def _state(counted: Sequence[SpecCounts], baseline: bool) -> State:
     return "drafted"
 
 
-def _row(record: RequestRecord) -> Mapping[str, float]:
-    """The quantities of one request; those with ``_of_known`` need both sources."""
+def _row(record: RequestRecord) -> tuple[float, ...]:
+    """The quantities of one request, those of ``_POOLED``; ``…_of_known`` need both sources."""
     spec, steps = record.spec or NOTHING, record.decode_steps
     both = record.spec is not None and steps is not None
     # The first token of a request comes from prefill, not from a decode step.
     emitted = max((record.completion_tokens or 0) - 1, 0)
-    return {
-        "S": spec.verify_steps,
-        "D": spec.drafted,
-        "A": spec.accepted,
-        "steps": steps or 0,
-        "emitted": emitted if steps is not None else 0,
-        "S_of_known": spec.verify_steps if both else 0,
-        "steps_of_known": (steps or 0) if both else 0,
-    }
+    return (
+        spec.verify_steps,
+        spec.drafted,
+        spec.accepted,
+        steps or 0,
+        emitted if steps is not None else 0,
+        spec.verify_steps if both else 0,
+        (steps or 0) if both else 0,
+    )
 
 
 def _of_drafts(boot: Bootstrap, state: State, formula: Literal["A/D", "1+A/S"]) -> Figure:
@@ -151,9 +185,8 @@ def _tokens_per_step(boot: Bootstrap) -> Figure:
 
 def _positions(good: Sequence[RequestRecord], state: State, length: int, seed: int) -> Positions:
     if state not in ("drafted", "drafted but nothing accepted"):
-        none = (undefined(state),) * length
-        return Positions(survival=none, position_acceptance=none, conditional_acceptance=none)
-    counted = [(r.prompt_id, r.spec) for r in good if r.spec is not None]
+        return no_positions(state, length)
+    counted = [(r.prompt_id, r.spec, r.decode_steps) for r in good if r.spec is not None]
     return positions_of(counted, length=length, seed=seed)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptance
+from sweeper.judge.against import against
 from sweeper.judge.arms import Arm, read_arm
-from sweeper.judge.bootstrap import Figure, undefined
-from sweeper.judge.comparable import engine_differences, incomparable, start_remarks, unrecorded
+from sweeper.judge.bootstrap import Figure
+from sweeper.judge.comparable import start_remarks
 from sweeper.judge.counted import with_counters
-from sweeper.judge.distribution import sampled
-from sweeper.judge.output import OutputCheck, no_output_check, output_check
-from sweeper.judge.quality import QualityFigures, quality_figures
+from sweeper.judge.output import OutputCheck
 from sweeper.judge.rollout import (
     Rollout,
     rollout,
@@ -20,21 +19,17 @@ from sweeper.judge.rollout import (
     rollout_notes,
     unmeasured_rollout,
 )
-from sweeper.judge.speedup import (
-    Pair,
-    output_rate_ratio,
-    pair,
-    rendered_differently,
-    request_time_ratio,
-    same_history,
-)
+from sweeper.judge.slices import Slice
+from sweeper.judge.speedup import Paired
 from sweeper.judge.timing import Timing, machine_of, timing, unmeasured_timing
-from sweeper.judge.underload import BY_TPOT, speedup_by, throughput_ratio, tpot_ratio
+from sweeper.judge.underload import speedup_by
 from sweeper.store import SweepFolder, from_json, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
 
 FEWER_BELOW = 0.01
 """The p-value of the paired test under which lower quality is said beside a point."""
+HIGH, TINY = 0.5, 0.2
+"""An A/D from which, and a coverage up to which, the first says nothing about speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +40,12 @@ class Comparison:
     completed point has figures. ``baseline`` is the number of the point compared with, ``None``
     for a baseline itself. ``output`` says whether the answers are still right. ``speedup`` is the
     ratio of what ``speedup_by`` names: output rates, or TPOT where requests overlap and are
-    streamed. ``speedup_request_time`` is that of request times; both are paired by request and
-    above 1 when the point is faster. ``speedup_throughput`` is the ratio of the output of the
-    whole servers under an overlapping load. ``rates`` and ``one_token`` are those of
-    :class:`~sweeper.judge.timing.Timing`.
+    streamed. ``speedup_request_time`` is that of request times, ``speedup_tpot`` that of times
+    per output token; all are paired by request and above 1 when the point is faster.
+    ``speedup_throughput`` is the ratio of the output of the whole servers under an overlapping
+    load, ``step_cost`` the time of a decode step over the baseline's. ``paired`` are the sums
+    behind these, ``None`` where the point cannot be compared. ``rates`` and ``one_token`` are
+    those of :class:`~sweeper.judge.timing.Timing`.
     """
 
     planned: PlannedPoint
@@ -67,9 +64,13 @@ class Comparison:
     speedup: Figure
     speedup_request_time: Figure
     speedup_throughput: Figure
+    speedup_tpot: Figure
+    step_cost: Figure
     identical_share: Figure
     output: OutputCheck
+    slices: tuple[Slice, ...]
     synthetic: bool
+    paired: Paired | None = None
     notes: tuple[str, ...] = ()
     rollout: Rollout | None = None
 
@@ -86,34 +87,41 @@ class Comparison:
         return speedup_by(self.point.load)
 
     @property
+    def slo_share(self) -> Figure:
+        """Of all requests, failed ones included."""
+        return self.rates["slo_share"]
+
+    @property
     def completed(self) -> bool:
         return self.status == "completed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Against:
-    """The figures that need the baseline."""
-
-    speedup: Figure
-    request_time: Figure
-    throughput: Figure
-    output: OutputCheck
-    notes: tuple[str, ...] = field(default=())
 
 
 def compare(folder: SweepFolder) -> tuple[Comparison, ...]:
     """All points in order of their numbers, measured or not."""
     sweep = read_sweep(folder)
-    seed, slo = _seed(sweep), _slo(sweep)
+    seed, slo = seed_of(sweep), _slo(sweep)
     points = sweep.plan.points
+    numbered = {p.number: p for p in points}
+    found = []
+    for base, group in _by_baseline(points).items():  # the requests of one baseline at a time
+        planned = None if base is None else numbered.get(base)
+        arm = read_arm(folder, planned) if planned else None
+        for p in group:
+            mine = arm if arm and p is planned else read_arm(folder, p)
+            found.append(_comparison(mine, None if mine is arm else arm, seed, slo))
+    return tuple(sorted(found, key=lambda c: c.number))
+
+
+def _by_baseline(points: Sequence[PlannedPoint]) -> dict[int | None, list[PlannedPoint]]:
+    """Points by the number of their baseline, which is in its own group; ``None``: without."""
     needed = {p.baseline for p in points}
-    bases = {p.number: read_arm(folder, p) for p in points if p.number in needed}
-    return tuple(
-        _comparison(bases.get(p.number) or read_arm(folder, p), bases, seed, slo) for p in points
-    )
+    found: dict[int | None, list[PlannedPoint]] = {}
+    for p in points:
+        found.setdefault(p.number if p.number in needed else p.baseline, []).append(p)
+    return found
 
 
-def _seed(sweep: Sweep) -> int:
+def seed_of(sweep: Sweep) -> int:
     seed = sweep.settings.get("seed") if isinstance(sweep.settings, dict) else None
     return seed if isinstance(seed, int) and seed >= 0 else 0
 
@@ -123,11 +131,10 @@ def _slo(sweep: Sweep) -> Slo:
     return from_json(Slo, limits) if isinstance(limits, dict) else Slo()
 
 
-def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int, slo: Slo) -> Comparison:
-    point, drafts, times = arm.planned.point, *_figures(arm, seed, slo)
-    base = None if arm.planned.baseline is None else bases.get(arm.planned.baseline)
+def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
+    drafts, times = _figures(arm, seed, slo)
     batches = _rollout(arm, seed)
-    against = _against(arm, base, seed)
+    beside = against(arm, base, seed)
     return Comparison(
         planned=arm.planned,
         result=arm.result,
@@ -142,18 +149,22 @@ def _comparison(arm: Arm, bases: Mapping[int, Arm], seed: int, slo: Slo) -> Comp
         goodput=times.goodput,
         rates=times.rates,
         one_token=times.one_token,
-        speedup=against.speedup,
-        speedup_request_time=against.request_time,
-        speedup_throughput=against.throughput,
-        identical_share=against.output.identical_share,
-        output=against.output,
-        synthetic=_is_synthetic(point),
+        speedup=beside.speedup,
+        speedup_request_time=beside.request_time,
+        speedup_throughput=beside.throughput,
+        speedup_tpot=beside.tpot,
+        step_cost=beside.step_cost,
+        identical_share=beside.output.identical_share,
+        output=beside.output,
+        slices=beside.slices,
+        synthetic=is_synthetic(arm.planned.point, arm.result),
+        paired=beside.paired,
         notes=(
             *arm.notes,
-            *_acceptance_notes(point, drafts),
+            *_acceptance_notes(drafts),
             *(rollout_notes(batches) if batches else ()),
-            *against.notes,
-            *_output_notes(against.output),
+            *beside.notes,
+            *_output_notes(beside.output),
             *(start_remarks(arm.result, base.result if base else None) if arm.result else ()),
         ),
         rollout=batches,
@@ -199,90 +210,6 @@ def _of_batches(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
     return rollout_acceptance(arm.batches, baseline=point.is_baseline, seed=seed), times
 
 
-def _against(arm: Arm, base: Arm | None, seed: int) -> _Against:
-    reason = _no_pair(arm, base)
-    if reason or base is None or base.result is None or arm.result is None:
-        none = undefined(reason)
-        graded = _graded(arm, base, seed)
-        return _Against(
-            speedup=none, request_time=none, throughput=none, output=no_output_check(reason, graded)
-        )
-    all_pairs = pair(base.records, arm.records)
-    pairs = same_history(all_pairs)
-    output = output_check(
-        pairs,
-        greedy=arm.planned.point.sampling.greedy,
-        seed=seed,
-        floor=base.floor,
-        quality=_graded(arm, base, seed),
-        sampled=sampled(base.samples, arm.samples, seed=seed),
-    )
-    notes = (
-        *engine_differences(base.result, arm.result),
-        *_assumed(base.result, arm.result),
-        *_other_history(len(all_pairs) - len(pairs)),
-    )
-    reason = incomparable(base.result, arm.result) or _other_prompts(pairs)
-    if reason:
-        none = undefined(reason)
-        return _Against(
-            speedup=none, request_time=none, throughput=none, output=output, notes=notes
-        )
-    load = arm.planned.point.load
-    by_tpot = speedup_by(load) == BY_TPOT
-    return _Against(
-        speedup=(tpot_ratio if by_tpot else output_rate_ratio)(pairs, seed=seed),
-        request_time=request_time_ratio(pairs, seed=seed),
-        throughput=throughput_ratio(base.records, arm.records, load)
-        if load.overlapping
-        else undefined("requests do not overlap: the output rate is that of one request"),
-        output=output,
-        notes=notes,
-    )
-
-
-def _graded(arm: Arm, base: Arm | None, seed: int) -> QualityFigures:
-    if not arm.usable:
-        return QualityFigures(share=undefined(arm.why), change=undefined(arm.why))
-    return quality_figures(
-        arm.quality,
-        base.quality if base else None,
-        is_baseline=arm.planned.point.is_baseline,
-        seed=seed,
-    )
-
-
-def _no_pair(arm: Arm, base: Arm | None) -> str:
-    """Why there is nothing to divide by, empty when there is."""
-    if arm.planned.point.is_baseline:
-        return "is the baseline"
-    if not arm.usable:
-        return arm.why
-    if base is None:
-        return "no baseline in this sweep"
-    if not base.usable:
-        return f"baseline {base.why}"
-    if any(r.spec is not None and r.spec.drafted for r in base.records):
-        return "the baseline drafted tokens: its server speculates"
-    return ""
-
-
-def _other_prompts(pairs: Sequence[Pair]) -> str:
-    count = rendered_differently(pairs)
-    return f"not comparable: {count} prompts were rendered differently" if count else ""
-
-
-def _other_history(left: int) -> Iterator[str]:
-    if left:
-        yield f"{left} later turns follow another earlier answer than the baseline's: not compared"
-
-
-def _assumed(base: PointResult, result: PointResult) -> Iterator[str]:
-    missing = sorted({*unrecorded(base), *unrecorded(result)})
-    if missing:
-        yield f"provenance without {' and '.join(missing)}: equal conditions are assumed"
-
-
 def _output_notes(output: OutputCheck) -> Iterator[str]:
     """What must not be missed in any table."""
     if output.state == "wrong":
@@ -292,7 +219,13 @@ def _output_notes(output: OutputCheck) -> Iterator[str]:
         yield f"task quality below the baseline's (exact paired test, p={output.quality_p:.2g})"
 
 
-def _acceptance_notes(point: Point, found: Acceptance) -> Iterator[str]:
+def _acceptance_notes(found: Acceptance) -> Iterator[str]:
+    rate, coverage = found.acceptance_rate.value, found.draft_coverage.value
+    if rate is not None and coverage is not None and rate >= HIGH and coverage <= TINY:
+        yield (
+            f"high A/D ({rate:.2f}) at tiny coverage ({100 * coverage:.0f} % of the decode steps "
+            "had a draft): what is drafted is mostly right, and little is drafted"
+        )
     if found.violations:
         yield f"{found.violations} of {found.checked} requests: tokens and steps do not add up"
     if found.without_metrics and found.state != "no per-request metrics":
@@ -305,6 +238,9 @@ def _success_rate(result: PointResult | None) -> float | None:
     return 1 - result.failed / result.requests
 
 
-def _is_synthetic(point: Point) -> bool:
-    speculative = point.server.speculative or {}
-    return speculative.get("rejection_sample_method") == "synthetic"
+def is_synthetic(point: Point, result: PointResult | None) -> bool:
+    """Whether drafts are accepted by a fixed rate: by the config the server resolved, else by the
+    one it was to be given."""
+    provenance = result.provenance if result and isinstance(result.provenance, dict) else {}
+    resolved = provenance.get("resolved_speculative_config") or point.server.resolved or {}
+    return resolved.get("rejection_sample_method") == "synthetic"

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sweeper.judge.bootstrap import undefined
-from sweeper.judge.compare import Comparison, compare
+from sweeper.judge.compare import Comparison, compare, seed_of
+from sweeper.judge.decision import decide
+from sweeper.judge.recommend import recommendation, schedules
 from sweeper.judge.verdict import (
-    QUESTIONS,
-    Answer,
+    SYNTHETIC,
     Judgement,
     Overall,
+    Recommendation,
+    Scheduled,
     WorkloadVerdict,
 )
-from sweeper.store import SweepFolder, read_sweep
+from sweeper.store import SweepFolder, from_json, read_sweep
+from sweeper.values import Sweep, Thresholds
 
 __all__ = ["Judgement", "judge"]
 
 
-def judge(folder: SweepFolder) -> Judgement:
+def judge(folder: SweepFolder, thresholds: Thresholds | None = None) -> Judgement:
     """Comparisons, a verdict for every workload, and one over all of them.
+
+    ``thresholds`` are those the sweep was started with, unless others are given.
 
     :raises StoreError: when ``folder`` holds no sweep.
     """
+    sweep = read_sweep(folder)
     comparisons = compare(folder)
+    asked = thresholds or _thresholds(sweep)
+    found = tuple(
+        decide(group, comparisons, asked, seed_of(sweep)) for group in workloads(comparisons)
+    )
+    over_loads = schedules(found)
     return Judgement(
-        sweep=read_sweep(folder).id,
+        sweep=sweep.id,
         comparisons=comparisons,
-        workloads=tuple(_workload(group) for group in workloads(comparisons)),
-        overall=Overall(verdict="inconclusive", sentence="not judged yet"),
+        workloads=found,
+        schedules=over_loads,
+        overall=_overall(found, over_loads),
     )
 
 
@@ -36,32 +48,71 @@ def workloads(comparisons: Iterable[Comparison]) -> tuple[tuple[Comparison, ...]
     """The points of one target, dataset, sampling and load, in order of appearance."""
     found: dict[tuple[str, ...], list[Comparison]] = {}
     for one in comparisons:
-        found.setdefault(_workload_of(one), []).append(one)
+        point = one.point
+        key = (point.target, point.dataset.name, point.sampling.name, point.load.label)
+        found.setdefault(key, []).append(one)
     return tuple(tuple(group) for group in found.values())
 
 
-def _workload_of(one: Comparison) -> tuple[str, ...]:
-    point = one.point
-    return (point.target, point.dataset.name, point.sampling.name, point.load.label)
+def _thresholds(sweep: Sweep) -> Thresholds:
+    asked = sweep.settings.get("verdict") if isinstance(sweep.settings, dict) else None
+    return from_json(Thresholds, asked) if isinstance(asked, dict) else Thresholds()
 
 
-def _workload(group: tuple[Comparison, ...]) -> WorkloadVerdict:
-    point = group[0].point
-    return WorkloadVerdict(
-        target=point.target,
-        dataset=point.dataset.name,
-        sampling=point.sampling.name,
-        load=point.load.label,
-        verdict="inconclusive",
-        sentence="not judged yet",
-        baseline=next((c for c in group if c.point.is_baseline), None),
-        candidates=tuple(c for c in group if not c.point.is_baseline),
-        best=None,
-        recommended=None,
-        tied=(),
-        speedup=undefined("not judged yet"),
-        answers=tuple(
-            Answer(question=q, state="not measured", sentence="not measured: not judged yet")
-            for q in QUESTIONS
-        ),
-    )
+def _overall(found: Sequence[WorkloadVerdict], over_loads: Sequence[Scheduled]) -> Overall:
+    """Deploy where one setting, or one schedule, can be deployed for every workload."""
+    judged = [w for w in found if w.verdict is not None]
+    if not judged:
+        why = SYNTHETIC if found else "nothing was measured"
+        return Overall(verdict=None if found else "inconclusive", sentence=why)
+    if all(w.verdict == "don't" for w in judged):
+        return Overall(verdict="don't", sentence="no setting for any workload")
+    everywhere = _everywhere(judged)
+    if everywhere is not None:
+        words = f"{everywhere.point.label} for {_all(judged)}"
+        return Overall(verdict="deploy", sentence=words, recommendation=recommendation(everywhere))
+    schedule = _one_schedule(judged, over_loads)
+    if schedule is not None:
+        words = "a schedule by the number of requests under way, off where it does not pay"
+        return Overall(verdict="deploy", sentence=words, recommendation=schedule)
+    return Overall(verdict="inconclusive", sentence=_divided(judged))
+
+
+def _all(judged: Sequence[WorkloadVerdict]) -> str:
+    return "the one workload" if len(judged) == 1 else f"all {len(judged)} workloads"
+
+
+def _everywhere(judged: Sequence[WorkloadVerdict]) -> Comparison | None:
+    """A setting that passes for every workload: the one recommended most often, then the one
+    with the smaller γ. Workloads of several targets have no server in common."""
+    keys = [{c.point.server.key for c in w.passing} for w in judged]
+    common = set.intersection(*keys)
+    chosen = [w.recommended.point.server.key for w in judged if w.recommended is not None]
+    passing = [c for c in judged[0].passing if c.point.server.key in common]
+    order = sorted(passing, key=lambda c: (-chosen.count(c.point.server.key), c.point.gamma))
+    return order[0] if order else None
+
+
+def _one_schedule(
+    judged: Sequence[WorkloadVerdict], over_loads: Sequence[Scheduled]
+) -> Recommendation | None:
+    """That of the only dataset and sampling, when every workload is settled."""
+    settled = all(w.verdict in ("deploy", "don't") for w in judged)
+    conditions = {(w.target, w.dataset, w.sampling) for w in judged}
+    if settled and len(conditions) == 1 and len(over_loads) == 1:
+        return over_loads[0].recommendation
+    return None
+
+
+def _divided(judged: Sequence[WorkloadVerdict]) -> str:
+    """``deploy for code · …; don't for chat · …``."""
+    parts = []
+    for word in ("deploy", "don't", "inconclusive"):
+        names = [w.name for w in judged if w.verdict == word]
+        if names:
+            parts.append(f"{word} for {', '.join(names)}")
+    if all(w.verdict == "inconclusive" for w in judged):
+        return f"no verdict for {_all(judged)}"
+    if all(w.verdict == "deploy" for w in judged):
+        return f"every workload has a setting of its own: {parts[0]}"
+    return "; ".join(parts)

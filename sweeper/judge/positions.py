@@ -8,31 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sweeper.judge.bootstrap import Array, Bootstrap, Figure, resample, undefined
+from sweeper.judge.bootstrap import (
+    Array,
+    Bootstrap,
+    Figure,
+    resample_sums,
+    sum_by_prompt,
+    undefined,
+)
 from sweeper.values import SpecCounts
 
 UNKNOWN_LENGTHS = "draft lengths vary and were not recorded step by step"
+Counted = tuple[str, SpecCounts, int | None]
+"""Prompt id, counts, and decode steps of one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
-    """One figure a position: accepted / all verify steps, / drafted, / reached."""
+    """One figure a position: accepted / all verify steps, / drafted, / reached; and tokens per
+    decode step with drafts cut to so many tokens, a prediction."""
 
     survival: tuple[Figure, ...]
     position_acceptance: tuple[Figure, ...]
     conditional_acceptance: tuple[Figure, ...]
+    tokens_at: tuple[Figure, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """Of one request, by position; ``drafted`` and ``reached`` are ``None`` where unknown."""
-
-    accepted: Array
-    drafted: Array | None
-    reached: Array | None
+def no_positions(reason: str, length: int) -> Positions:
+    """Nothing is known of any position."""
+    none = (undefined(reason),) * length
+    return Positions(
+        survival=none, position_acceptance=none, conditional_acceptance=none, tokens_at=none
+    )
 
 
 def longest_draft(counted: Sequence[SpecCounts], gamma: int) -> int:
@@ -40,53 +52,72 @@ def longest_draft(counted: Sequence[SpecCounts], gamma: int) -> int:
     return max([gamma, *(len(c.histogram) - 1 for c in counted if c.histogram)])
 
 
-def positions_of(counted: Sequence[tuple[str, SpecCounts]], *, length: int, seed: int) -> Positions:
-    """Pool (prompt id, counts) pairs; a position that was never drafted is undefined."""
-    histograms = [(prompt, spec, _histogram(spec, length)) for prompt, spec in counted]
-    if any(h is None for _, _, h in histograms):
-        none = (undefined("no acceptance histogram"),) * length
-        return Positions(survival=none, position_acceptance=none, conditional_acceptance=none)
-    counts = [(p, s, _count(s, h, length)) for p, s, h in histograms if h is not None]
-    known = all(c.drafted is not None for _, _, c in counts)
-    names = ("S", *(f"{kind}{i}" for kind in "adr" for i in range(1, length + 1)))
-    rows = ((p, dict(zip(names, _row(s, c), strict=True))) for p, s, c in counts)
-    boot = resample(rows, names=names, seed=seed)
+def positions_of(counted: Sequence[Counted], *, length: int, seed: int) -> Positions:
+    """Pool the requests; a position that was never drafted is undefined.
+
+    Drafts cut to g tokens would have had min(K, g) accepted, whose mean is the sum of the first g
+    survivals; with that, 1 + sum of ``a_i`` / decode steps is the prediction for γ = g. It takes
+    the share of steps with a draft, and the text at which each step starts, as they were.
+    """
+    specs = [spec for _, spec, _ in counted]
+    histograms = _histograms(specs, length)
+    if histograms is None:
+        return no_positions("no acceptance histogram", length)
+    accepted = histograms[:, ::-1].cumsum(axis=1)[:, ::-1]  # [:, i] = steps with K >= i
+    by_step = _drafted_and_reached(specs, accepted, length)
+    drafted, reached = by_step or (np.zeros_like(accepted[:, 1:]),) * 2
+    all_steps = [spec.verify_steps for spec in specs]
+    decode = [steps or 0 for _, _, steps in counted]
     each = range(1, length + 1)
+    names = ("S", "steps", *(f"{kind}{i}" for kind in "adr" for i in each))
+    table = np.column_stack([all_steps, decode, accepted[:, 1:], drafted, reached])
+    _, sums = sum_by_prompt([prompt for prompt, _, _ in counted], table.astype(np.float64))
+    boot, known = resample_sums(sums, names=names, seed=seed), by_step is not None
+    every_step = all(steps is not None for _, _, steps in counted)
     return Positions(
         survival=tuple(_share(boot, i, "S", known) for i in each),
         position_acceptance=tuple(_share(boot, i, f"d{i}", known) for i in each),
         conditional_acceptance=tuple(_share(boot, i, f"r{i}", known) for i in each),
+        tokens_at=tuple(_tokens_at(boot, i, every_step) for i in each),
     )
 
 
-def _histogram(spec: SpecCounts, length: int) -> Array | None:
-    """Steps by number of accepted tokens, ``length + 1`` long; ``None`` if it was not given."""
-    if spec.histogram is not None:
-        found = np.asarray(spec.histogram, dtype=np.float64)
-        return np.pad(found, (0, length + 1 - len(found)))
-    if spec.per_step_accepted is not None:
-        return np.bincount(spec.per_step_accepted, minlength=length + 1).astype(np.float64)
-    return np.zeros(length + 1) if spec.verify_steps == 0 else None
+def _histograms(specs: Sequence[SpecCounts], length: int) -> Array | None:
+    """Steps by number of accepted tokens, one row a request; ``None`` if one gave none."""
+    rows = []
+    for spec in specs:
+        row = spec.histogram
+        if row is None and spec.per_step_accepted is not None:
+            row = tuple(np.bincount(spec.per_step_accepted, minlength=length + 1))
+        if row is None and spec.verify_steps:
+            return None
+        rows.append((*(row or ()), *(0,) * (length + 1 - len(row or ()))))
+    return np.array(rows, dtype=np.float64).reshape(len(rows), length + 1)
 
 
-def _count(spec: SpecCounts, histogram: Array, length: int) -> _Counts:
-    at_least = histogram[::-1].cumsum()[::-1]  # at_least[i] = steps with K >= i
-    accepted, before = at_least[1:], at_least[:-1]
-    if spec.per_step_drafted is not None and spec.per_step_accepted is not None:
-        each = np.arange(1, length + 1)
-        drafted = np.asarray(spec.per_step_drafted)[:, None] >= each
-        reached = drafted & (np.asarray(spec.per_step_accepted)[:, None] >= each - 1)
-        return _Counts(accepted, drafted.sum(axis=0) * 1.0, reached.sum(axis=0) * 1.0)
-    if spec.drafted == length * spec.verify_steps:  # every draft was full
-        return _Counts(accepted, np.full(length, float(spec.verify_steps)), before)
-    return _Counts(accepted, None, None)
+def _drafted_and_reached(
+    specs: Sequence[SpecCounts], accepted: Array, length: int
+) -> tuple[Array, Array] | None:
+    """Steps that drafted and that reached each position, one row a request; ``None`` if draft
+    lengths vary and one request did not record them."""
+    steps = accepted[:, 0]
+    drafted, reached = np.repeat(steps[:, None], length, axis=1), accepted[:, :-1].copy()
+    short = [n for n, spec in enumerate(specs) if spec.drafted != length * spec.verify_steps]
+    if any(specs[n].per_step_drafted is None or specs[n].per_step_accepted is None for n in short):
+        return None
+    lengths = [specs[n].per_step_drafted or () for n in short]
+    rows = np.repeat(np.arange(len(short)), [len(one) for one in lengths])
+    d, k = _flat(lengths), _flat([specs[n].per_step_accepted or () for n in short])
+    for i in range(1, length + 1):
+        long_enough = d >= i
+        drafted[short, i - 1] = np.bincount(rows[long_enough], minlength=len(short))
+        reached[short, i - 1] = np.bincount(rows[long_enough & (k >= i - 1)], minlength=len(short))
+    return drafted, reached
 
 
-def _row(spec: SpecCounts, counts: _Counts) -> Array:
-    unknown = np.zeros_like(counts.accepted)
-    drafted = unknown if counts.drafted is None else counts.drafted
-    reached = unknown if counts.reached is None else counts.reached
-    return np.concatenate([[float(spec.verify_steps)], counts.accepted, drafted, reached])
+def _flat(parts: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    total = sum(len(part) for part in parts)
+    return np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=total)
 
 
 def _share(boot: Bootstrap, i: int, among: str, known: bool) -> Figure:
@@ -97,3 +128,10 @@ def _share(boot: Bootstrap, i: int, among: str, known: bool) -> Figure:
     if not boot.total[among]:
         return undefined(f"position {i} was never reached")
     return boot.figure(lambda s: s[f"a{i}"] / s[among])
+
+
+def _tokens_at(boot: Bootstrap, gamma: int, every_step: bool) -> Figure:
+    if not every_step or not boot.total["steps"]:
+        return undefined("no decode steps counted per request")
+    names = [f"a{i}" for i in range(1, gamma + 1)]
+    return boot.figure(lambda s: 1 + sum(s[name] for name in names) / s["steps"])

@@ -7,15 +7,70 @@ are resampled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from sweeper.judge.bootstrap import RESAMPLES, Figure, resample, undefined
+import numpy as np
+
+from sweeper.judge.bootstrap import RESAMPLES, Array, Figure, resample, sum_by_prompt, undefined
+from sweeper.judge.ratio import ratio
 from sweeper.values import RequestRecord
 
 Pair = tuple[RequestRecord, RequestRecord]
 """The baseline's request and the candidate's."""
 
-_TIMES = ("base_s", "base_tokens", "s", "tokens")
+OF_ARM = ("s", "tokens", "decode_s", "emitted", "steps")
+"""What is summed of each arm's requests: seconds of request time, completion tokens; seconds from
+first to last token, the tokens after the first, and decode steps. The last three are NaN where a
+request does not tell."""
+COLUMNS = (*(f"base_{name}" for name in OF_ARM), *OF_ARM)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paired:
+    """Sums of both arms by prompt: ``table`` has one row a prompt and the :data:`COLUMNS`."""
+
+    prompts: tuple[str, ...]
+    table: Array
+
+    def columns(self, *names: str) -> Array:
+        return self.table[:, [COLUMNS.index(name) for name in names]]
+
+    def of(self, prompts: Iterable[str]) -> Paired:
+        """The rows of those of ``prompts`` that are there, in the order of ``prompts``."""
+        at = {prompt: n for n, prompt in enumerate(self.prompts)}
+        kept = tuple(prompt for prompt in prompts if prompt in at)
+        return Paired(kept, self.table[[at[prompt] for prompt in kept]])
+
+    def speedup(self, *, by_tpot: bool, seed: int) -> Figure:
+        """That of the table: by TPOT where requests overlap and are streamed."""
+        return self.tpot(seed=seed) if by_tpot else self.output_rate(seed=seed)
+
+    def output_rate(self, *, seed: int, resamples: int = RESAMPLES) -> Figure:
+        """Candidate's tokens per second over the baseline's: the table's speed-up."""
+        table = self.columns("tokens", "s", "base_tokens", "base_s")
+        return ratio(table, (1, -1, -1, 1), seed=seed, resamples=resamples)
+
+    def request_time(self, *, seed: int) -> Figure:
+        """The baseline's summed request time over the candidate's; above 1 is faster."""
+        return ratio(self.columns("base_s", "s"), (1, -1), seed=seed)
+
+    def tpot(self, *, seed: int) -> Figure:
+        """The baseline's time per output token after the first over the candidate's."""
+        table = self.columns("base_decode_s", "base_emitted", "decode_s", "emitted")
+        missing = "decode time was not measured: the answers were not streamed"
+        return _known(table, (1, -1, -1, 1), missing, seed)
+
+    def step_cost(self, *, seed: int) -> Figure:
+        """Seconds of a candidate's decode step over those of the baseline's."""
+        table = self.columns("decode_s", "steps", "base_decode_s", "base_steps")
+        return _known(table, (1, -1, -1, 1), "no decode steps and times per request", seed)
+
+
+def _known(table: Array, powers: tuple[int, ...], missing: str, seed: int) -> Figure:
+    """Of the prompts whose requests tell everything; at least one must."""
+    known = table[np.isfinite(table).all(axis=1)]
+    return ratio(known, powers, seed=seed) if len(known) else undefined(missing)
 
 
 def pair(baseline: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) -> tuple[Pair, ...]:
@@ -25,18 +80,21 @@ def pair(baseline: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) 
     return tuple((b, r) for b, r in found if b is not None)
 
 
+def paired(pairs: Sequence[Pair]) -> Paired:
+    """The sums of both arms by prompt."""
+    rows = [_sums(b) + _sums(c) for b, c in pairs]
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(COLUMNS))
+    return Paired(*sum_by_prompt([c.prompt_id for _, c in pairs], table))
+
+
 def output_rate_ratio(pairs: Sequence[Pair], *, seed: int, resamples: int = RESAMPLES) -> Figure:
-    """Candidate's tokens per second over the baseline's: the table's speed-up."""
-
-    def ratio(s: dict[str, float]) -> float:
-        return (s["tokens"] / s["s"]) / (s["base_tokens"] / s["base_s"])
-
-    return _ratio(pairs, ratio, seed, resamples)
+    """:meth:`Paired.output_rate` of these pairs."""
+    return paired(pairs).output_rate(seed=seed, resamples=resamples)
 
 
-def request_time_ratio(pairs: Sequence[Pair], *, seed: int, resamples: int = RESAMPLES) -> Figure:
-    """The baseline's summed request time over the candidate's; above 1 is faster."""
-    return _ratio(pairs, lambda s: s["base_s"] / s["s"], seed, resamples)
+def request_time_ratio(pairs: Sequence[Pair], *, seed: int) -> Figure:
+    """:meth:`Paired.request_time` of these pairs."""
+    return paired(pairs).request_time(seed=seed)
 
 
 def identical_share(pairs: Sequence[Pair], *, greedy: bool, seed: int) -> Figure:
@@ -83,6 +141,13 @@ def _at(record: RequestRecord, turn: int) -> tuple[str, int, int]:
     return record.prompt_id, record.repeat, turn
 
 
+def decode_seconds(record: RequestRecord) -> float | None:
+    """From the first token to the last: as the client saw it, else as the server says."""
+    if record.chunk_ns:
+        return sum(record.chunk_ns[1:]) / 1e9
+    return None if record.decode_ms is None else record.decode_ms / 1e3
+
+
 def same_output(one: RequestRecord, other: RequestRecord) -> bool:
     """Token for token where both servers gave ids, else by text."""
     if one.token_ids is None or other.token_ids is None:
@@ -90,20 +155,12 @@ def same_output(one: RequestRecord, other: RequestRecord) -> bool:
     return one.token_ids == other.token_ids
 
 
-def _ratio(
-    pairs: Sequence[Pair], formula: Callable[..., float], seed: int, resamples: int
-) -> Figure:
-    common = len({c.prompt_id for _, c in pairs})
-    if common < 2:
-        return undefined(f"{common} prompts in common with the baseline, 2 are needed")
-    rows = ((c.prompt_id, _times(b, c)) for b, c in pairs)
-    return resample(rows, names=_TIMES, seed=seed, resamples=resamples).figure(formula)
-
-
-def _times(base: RequestRecord, candidate: RequestRecord) -> dict[str, float]:
-    return {
-        "base_s": base.request_time_s,
-        "base_tokens": base.completion_tokens or 0,
-        "s": candidate.request_time_s,
-        "tokens": candidate.completion_tokens or 0,
-    }
+def _sums(record: RequestRecord) -> tuple[float, ...]:
+    tokens, seconds = record.completion_tokens or 0, decode_seconds(record)
+    return (
+        record.request_time_s,
+        tokens,
+        np.nan if seconds is None else seconds,
+        np.nan if seconds is None else max(tokens - 1, 0),
+        np.nan if record.decode_steps is None else record.decode_steps,
+    )

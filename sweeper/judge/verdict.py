@@ -5,6 +5,7 @@ Every sentence names the numbers it rests on, so that a reader can disagree with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,10 +101,12 @@ class Recommendation:
 class WorkloadVerdict:
     """The verdict for one target × dataset × sampling × load.
 
-    ``verdict`` is ``None`` for SYNTHETIC points only. ``answers`` are the four of
-    :data:`QUESTIONS`, about the recommended candidate, else about the best one. ``best`` is the
-    fastest candidate, ``tied`` those that cannot be told from it. ``to_conclude`` says what would
-    settle an inconclusive one. ``speedup`` is simultaneous over all candidates.
+    ``verdict`` is ``None`` for SYNTHETIC points only. ``shown`` is the candidate that ``sentence``,
+    ``speedup`` and ``answers``, the four of :data:`QUESTIONS`, are about: the recommended one, else
+    the most promising. ``best`` is the fastest candidate, ``tied`` those that cannot be told from
+    it, ``passing`` all that could be deployed. ``speedup`` holds for all candidates at once.
+    ``words`` has a verdict for each candidate that could be judged, by point number.
+    ``to_conclude`` says what would settle an inconclusive verdict.
     """
 
     target: str
@@ -114,11 +117,14 @@ class WorkloadVerdict:
     sentence: str
     baseline: Comparison | None
     candidates: tuple[Comparison, ...]
+    shown: Comparison | None
     best: Comparison | None
     recommended: Comparison | None
     tied: tuple[Comparison, ...]
+    passing: tuple[Comparison, ...]
     speedup: Figure
     answers: tuple[Answer, ...]
+    words: Mapping[int, Word]
     break_even: tuple[BreakEven, ...] = ()
     curves: tuple[Curve, ...] = ()
     to_conclude: tuple[str, ...] = ()
@@ -133,6 +139,17 @@ class WorkloadVerdict:
     def command(self) -> str:
         """The command to paste; empty where nothing is recommended."""
         return self.recommendation.command if self.recommendation else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """One method over all the concurrencies it was measured at, on one dataset and sampling."""
+
+    target: str
+    dataset: str
+    sampling: str
+    method: str
+    recommendation: Recommendation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +168,13 @@ class Judgement:
     sweep: str
     comparisons: tuple[Comparison, ...]
     workloads: tuple[WorkloadVerdict, ...]
+    schedules: tuple[Scheduled, ...]
     overall: Overall
+
+    @property
+    def words(self) -> dict[int, Word]:
+        """The verdict on every setting in its workload, by point number."""
+        return {number: word for w in self.workloads for number, word in w.words.items()}
 
     @property
     def synthetic(self) -> bool:

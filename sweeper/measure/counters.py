@@ -81,12 +81,16 @@ class Counters:
 def with_counts(record: RequestRecord, change: Counters) -> RequestRecord:
     """``record`` with what the counters moved by while it was the only request under way.
 
+    The time of its decode steps is the sum of vLLM's inter-token latency, which is per step.
+
     Speculation counts are taken from them only where the request itself reports none: from a vLLM
     before it could, or because the answer ended on a stop string. Per position, vLLM counts the
     drafts that were accepted at least so far, so their differences are the histogram.
     """
     if change.decode_steps is not None:
         record = replace(record, decode_steps=int(change.decode_steps))
+    if record.decode_ms is None and change.decode_seconds is not None:
+        record = replace(record, decode_ms=1e3 * change.decode_seconds)
     if record.spec is not None or None in (change.verify_steps, change.drafted, change.accepted):
         return record
     reached = [int(change.verify_steps or 0), *map(int, change.accepted_at), 0]

@@ -14,8 +14,6 @@ from sweeper.judge.timing import LATENCIES, MORE_LATENCIES, RATES
 from sweeper.values import Load
 
 TEXT, INTEGER, NUMBER, FLAG = "string", "Int64", "Float64", "boolean"
-LATER = ("verdict",)
-"""Columns that exist and are empty: nothing measures them yet."""
 _INTERVALS = (
     "acceptance_rate",
     "mean_acceptance_length",
@@ -35,6 +33,7 @@ ROLLOUT: dict[str, Callable[[Rollout], Figure]] = {
     "logprob_largest": lambda r: r.logprob_largest,
 }
 """Figures that only rollouts have."""
+_RATIOS = ("speedup", "speedup_request_time", "speedup_tpot", "step_cost")
 
 
 def positions(comparisons: Sequence[Comparison]) -> int:
@@ -77,6 +76,8 @@ def columns(longest: int) -> dict[str, str]:
         **dict.fromkeys((*MORE_LATENCIES, *RATES), NUMBER),
         **{f"{name}_{end}": NUMBER for name in _MEANS for end in ("low", "high")},
         "one_token_answers": INTEGER,
+        **{f"speedup_tpot{end}": NUMBER for end in ("", "_low", "_high")},
+        **{f"step_cost{end}": NUMBER for end in ("", "_low", "_high")},
     }
 
 
@@ -97,11 +98,12 @@ def figures(one: Comparison) -> dict[str, Figure]:
         "quality": one.output.quality,
         "goodput": one.goodput,
         "success_rate": _success_rate(one),
+        "speedup_tpot": one.speedup_tpot,
+        "step_cost": one.step_cost,
         **one.latencies,
         **one.rates,
     }
-    later = {name: undefined("this version does not measure it") for name in LATER}
-    return single | later | _by_position(one) | _of_rollouts(one)
+    return single | _by_position(one) | _of_rollouts(one)
 
 
 def _of_rollouts(one: Comparison) -> dict[str, Figure]:
@@ -126,13 +128,13 @@ def _by_position(one: Comparison) -> dict[str, Figure]:
     return {f"{k}_{i}": f for k, each in kinds.items() for i, f in enumerate(each, start=1)}
 
 
-def row(one: Comparison) -> Mapping[str, object]:
+def row(one: Comparison, verdict: str | None = None) -> Mapping[str, object]:
     """The cells of a point by column name; what is undefined is ``None``."""
     found = figures(one)
     cells: dict[str, object] = {name: figure.value for name, figure in found.items()}
-    for name in (*_INTERVALS, *_MEANS, "speedup", "speedup_request_time"):
+    for name in (*_INTERVALS, *_MEANS, *_RATIOS):
         cells |= {f"{name}_low": found[name].low, f"{name}_high": found[name].high}
-    return cells | _identity(one) | _counts(one)
+    return cells | _identity(one) | _counts(one) | {"verdict": verdict}
 
 
 def _identity(one: Comparison) -> dict[str, object]:

@@ -13,6 +13,7 @@ from sweeper.judge.arms import NOT_YET
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
+from sweeper.judge.words import lines
 from sweeper.report.columns import figures
 from sweeper.report.labels import (
     NOT_MEASURED,
@@ -24,7 +25,6 @@ from sweeper.report.labels import (
     remarks,
     starred,
 )
-from sweeper.report.wording import verdict_words, workload_line
 
 METHOD_AT_LEAST = 11
 
@@ -115,15 +115,11 @@ def print_table(console: Console, comparisons: Sequence[Comparison]) -> None:
 
 
 def print_verdicts(console: Console, judgement: Judgement) -> None:
-    """The verdict of every workload with its command, and at the end the one over all."""
-    for one in judgement.workloads:
-        console.print(Text(workload_line(one), style="bold"))
-        if one.command:
-            console.print(Text(f"  {one.command}"), soft_wrap=True)
-    if len(judgement.workloads) > 1:
-        overall = judgement.overall
-        words = verdict_words(overall.verdict, None)
-        console.print(Text(f"all workloads: {words}. {overall.sentence}", style="bold"))
+    """The verdict of every workload with its evidence and command, at the end the one over all;
+    lines are not broken, so that commands can be copied."""
+    for line in lines(judgement):
+        bold = "" if line.startswith(" ") else "bold"
+        console.print(Text(line, style=bold), soft_wrap=True)
 
 
 def _fit(comparisons: Sequence[Comparison], width: int) -> _Layout:
@@ -160,7 +156,7 @@ def _used(layout: _Layout) -> int:
 
 
 def _measured(column: Column, live: Sequence[Comparison]) -> bool:
-    return any(column.cell(c) != NOT_MEASURED for c in live)
+    return any(column.cell(c) not in (NOT_MEASURED, "-") for c in live)
 
 
 def _width(column: Column, live: Sequence[Comparison], split: bool) -> int:

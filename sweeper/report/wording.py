@@ -5,6 +5,7 @@ from __future__ import annotations
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
 from sweeper.judge.verdict import Word, WorkloadVerdict
+from sweeper.judge.words import evidence_lines
 
 
 def verdict_words(verdict: Word | None, recommended: Comparison | None) -> str:
@@ -31,9 +32,15 @@ def verdict_markdown(judgement: Judgement) -> str:
     for one in judgement.workloads:
         words = verdict_words(one.verdict, one.recommended)
         parts.append(f"**{escape(one.name)}: {escape(words)}.** {escape(one.sentence)}")
+        evidence = (f"- {escape(line)}" for line in evidence_lines(one))
+        parts.append("\n".join(evidence))
         if one.command:
             parts.append(f"```sh\n{one.command}\n```")
-    return "\n\n".join(parts)
+    for schedule in judgement.schedules:
+        where = f"{schedule.dataset} · {schedule.sampling} · all loads · {schedule.target}"
+        parts.append(f"**{escape(where)}: {schedule.method} by the number of requests**")
+        parts.append(f"```sh\n{schedule.recommendation.command}\n```")
+    return "\n\n".join(part for part in parts if part)
 
 
 def escape(text: str) -> str:

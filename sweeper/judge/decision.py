@@ -1,0 +1,279 @@
+"""The verdict on one workload: which settings could be deployed, and which of them to take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, log
+from types import MappingProxyType
+
+from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.breakeven import break_even, curves, tokens_per_step
+from sweeper.judge.compare import Comparison
+from sweeper.judge.evidence import (
+    candidates_answer,
+    output_answer,
+    pays_answer,
+    say,
+    service_answer,
+    unanswered,
+)
+from sweeper.judge.ranking import Ranking, rank
+from sweeper.judge.recommend import recommendation
+from sweeper.judge.service import holds
+from sweeper.judge.verdict import SYNTHETIC, Answer, Word, WorkloadVerdict
+from sweeper.values import Thresholds
+
+MOST_PROMPTS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One setting: its speed-up, answers, and what keeps it from being deployed: ``against`` it
+    are facts, ``open`` are questions without an answer and what would answer them."""
+
+    one: Comparison
+    speedup: Figure
+    answers: tuple[Answer, ...]
+    against: tuple[str, ...]
+    open: tuple[str, ...]
+
+    @property
+    def word(self) -> Word:
+        return "don't" if self.against else "inconclusive" if self.open else "deploy"
+
+    @property
+    def passes(self) -> bool:
+        return self.word == "deploy"
+
+
+def decide(
+    group: Sequence[Comparison],
+    all_of_them: Sequence[Comparison],
+    thresholds: Thresholds,
+    seed: int,
+) -> WorkloadVerdict:
+    """``group`` are the points of one workload, ``all_of_them`` those of the sweep."""
+    candidates = tuple(c for c in group if not c.point.is_baseline)
+    baseline = next((c for c in group if c.point.is_baseline), None)
+    real = [c for c in candidates if not c.synthetic]
+    if candidates and not real:
+        return _verdict(group, candidates, baseline, None, SYNTHETIC)
+    ranking = rank([c for c in real if c.completed], seed=seed)
+    if ranking.best is None:
+        why = _nothing_compared(real, baseline)
+        return _verdict(group, candidates, baseline, "inconclusive", why, to_conclude=(why,))
+    return _decided(group, candidates, baseline, all_of_them, ranking, thresholds, seed)
+
+
+def _decided(
+    group: Sequence[Comparison],
+    candidates: tuple[Comparison, ...],
+    baseline: Comparison | None,
+    all_of_them: Sequence[Comparison],
+    ranking: Ranking,
+    thresholds: Thresholds,
+    seed: int,
+) -> WorkloadVerdict:
+    cases = [
+        _case(c, baseline, all_of_them, candidates, ranking, thresholds)
+        for c in candidates
+        if c.number in ranking.speedups
+    ]
+    passing = [case for case in cases if case.passes]
+    chosen = _choose(passing, seed)
+    shown = chosen or max(cases, key=lambda case: (not case.against, case.speedup.value or 0.0))
+    missing = tuple(
+        f"{c.point.label} was not measured ({c.status}{': ' + c.reason if c.reason else ''})"
+        for c in candidates
+        if not c.synthetic and c.number not in ranking.speedups and c.status != "skipped"
+    )
+    word, sentence = _word(cases, chosen, shown, ranking, missing)
+    undecided = [case for case in cases if case.open and not case.against]
+    to_conclude = tuple(
+        f"{case.one.point.label}: {text}" for case in undecided for text in case.open
+    )
+    return _verdict(
+        group,
+        candidates,
+        baseline,
+        word,
+        sentence,
+        best=ranking.best,
+        tied=ranking.tied,
+        passing=tuple(case.one for case in passing),
+        chosen=None if chosen is None else chosen.one,
+        shown=shown,
+        words={case.one.number: case.word for case in cases},
+        to_conclude=(*to_conclude, *missing) if word == "inconclusive" else (),
+    )
+
+
+def _case(
+    one: Comparison,
+    baseline: Comparison | None,
+    all_of_them: Sequence[Comparison],
+    siblings: Sequence[Comparison],
+    ranking: Ranking,
+    thresholds: Thresholds,
+) -> _Case:
+    speedup = ranking.speedups[one.number]
+    answers = (
+        output_answer(one, thresholds),
+        candidates_answer(one, tokens_per_step(one), siblings, thresholds),
+        pays_answer(one, break_even(one, baseline)),
+        service_answer(one, baseline, all_of_them, thresholds),
+    )
+    slower, unsettled = _speed(speedup, ranking.prompts, thresholds)
+    wrong, unchecked = _output(answers[0], thresholds)
+    broken, unserved = _service(one, baseline, answers[3], thresholds)
+    return _Case(
+        one=one,
+        speedup=speedup,
+        answers=answers,
+        against=tuple(text for text in (wrong, slower, broken) if text),
+        open=tuple(text for text in (unchecked, unsettled, unserved) if text),
+    )
+
+
+def _speed(speedup: Figure, prompts: int, thresholds: Thresholds) -> tuple[str, str]:
+    """What speaks against the speed, and what would settle it; at most one is not empty."""
+    least = thresholds.min_speedup
+    low, high = speedup.low or 0.0, speedup.high or 0.0
+    if prompts < thresholds.min_prompts:
+        return "", f"{prompts} prompts decide nothing; measure {thresholds.min_prompts} or more"
+    if high < least:
+        return f"speed-up {say(speedup)} is below {least:g}", ""
+    if low > least:
+        return "", ""
+    needed = prompts_needed(speedup, prompts, least)
+    more = f"about {needed} prompts would" if needed else "no number of prompts is likely to"
+    return "", f"speed-up {say(speedup)} does not settle {least:g} on {prompts} prompts; {more}"
+
+
+def prompts_needed(speedup: Figure, prompts: int, least: float) -> int | None:
+    """How many prompts would move the interval off ``least`` if the speed-up stays what it is.
+
+    Half the width of the logarithm's interval shrinks with the root of the number of prompts.
+    ``None`` above :data:`MOST_PROMPTS`.
+    """
+    if not speedup.value or not speedup.low or not speedup.high:
+        return None
+    distance = abs(log(speedup.value / least))
+    half = log(speedup.high / speedup.low) / 2
+    if distance == 0 or prompts * (half / distance) ** 2 > MOST_PROMPTS:
+        return None
+    return ceil(prompts * (half / distance) ** 2)
+
+
+def _output(answer: Answer, thresholds: Thresholds) -> tuple[str, str]:
+    if thresholds.output == "any" or answer.state == "yes":
+        return "", ""
+    if answer.state == "no":
+        return f"the output is not right: {answer.sentence}", ""
+    if thresholds.output == "not wrong":
+        return "", ""
+    return "", f"whether the output is still right is open: {answer.sentence}"
+
+
+def _service(
+    one: Comparison, baseline: Comparison | None, answer: Answer, thresholds: Thresholds
+) -> tuple[str, str]:
+    held = holds(one, thresholds)
+    if held is False and not (baseline is not None and holds(baseline, thresholds) is False):
+        return f"the SLO does not hold: {answer.sentence}", ""
+    if held is None and thresholds.need_slo:
+        return "", f"whether the SLO holds is open: {one.slo_share.reason}"
+    return "", ""
+
+
+def _choose(passing: Sequence[_Case], seed: int) -> _Case | None:
+    """The fastest; of those that cannot be told from it the one with the smallest γ."""
+    if not passing:
+        return None
+    ranking = rank([case.one for case in passing], seed=seed)
+    alike = {c.number for c in (ranking.best, *ranking.tied) if c is not None}
+    pool = [case for case in passing if case.one.number in alike]
+    return min(pool, key=lambda case: (case.one.point.gamma, -(case.speedup.value or 0.0)))
+
+
+def _word(
+    cases: Sequence[_Case],
+    chosen: _Case | None,
+    shown: _Case,
+    ranking: Ranking,
+    missing: Sequence[str],
+) -> tuple[Word, str]:
+    label = shown.one.point.label
+    if chosen is not None:
+        words = f"{label}: {say(chosen.speedup)} times the baseline by {chosen.one.speedup_by}"
+        return "deploy", words + _tie(chosen, ranking)
+    if all(case.against for case in cases) and not missing:
+        return "don't", f"{label}, the best of {len(cases)}: {'; '.join(shown.against)}"
+    if shown.open:
+        return "inconclusive", f"{label}: {'; '.join(shown.open)}"
+    return "inconclusive", f"{label}: {'; '.join(shown.against)}; {'; '.join(missing)}"
+
+
+def _tie(chosen: _Case, ranking: Ranking) -> str:
+    """Names what cannot be told from the choice, fastest first."""
+    alike = [c for c in (ranking.best, *ranking.tied) if c is not None and c is not chosen.one]
+    if chosen.one is not ranking.best and chosen.one not in ranking.tied:
+        return "; faster ones do not pass"
+    if not alike:
+        return "; faster than every other setting"
+    named = ", ".join(
+        f"{c.point.label} ({say(Figure(value=ranking.speedups[c.number].value))})"
+        for c in sorted(alike, key=lambda c: -(ranking.speedups[c.number].value or 0.0))
+    )
+    return f"; not told apart from {named}: the smaller γ is taken"
+
+
+def _nothing_compared(candidates: Sequence[Comparison], baseline: Comparison | None) -> str:
+    if not candidates:
+        return "only a baseline was measured; measure a method"
+    if baseline is None and all(c.baseline is None for c in candidates):
+        return "there is no baseline to compare with; measure one (baseline=shared)"
+    reasons = dict.fromkeys(f"{c.point.label}: {c.speedup.reason}" for c in candidates)
+    return "; ".join(reasons)
+
+
+def _verdict(
+    group: Sequence[Comparison],
+    candidates: tuple[Comparison, ...],
+    baseline: Comparison | None,
+    word: Word | None,
+    sentence: str,
+    *,
+    best: Comparison | None = None,
+    tied: tuple[Comparison, ...] = (),
+    passing: tuple[Comparison, ...] = (),
+    chosen: Comparison | None = None,
+    shown: _Case | None = None,
+    words: Mapping[int, Word] = MappingProxyType({}),
+    to_conclude: tuple[str, ...] = (),
+) -> WorkloadVerdict:
+    point = group[0].point
+    compared = [c for c in candidates if c.completed and not c.synthetic]
+    return WorkloadVerdict(
+        target=point.target,
+        dataset=point.dataset.name,
+        sampling=point.sampling.name,
+        load=point.load.label,
+        verdict=word,
+        sentence=sentence,
+        baseline=baseline,
+        candidates=candidates,
+        shown=None if shown is None else shown.one,
+        best=best,
+        recommended=chosen,
+        tied=tied,
+        passing=passing,
+        speedup=shown.speedup if shown else undefined(sentence),
+        answers=shown.answers if shown else unanswered(sentence),
+        words=words,
+        break_even=tuple(break_even(c, baseline) for c in compared),
+        curves=curves(candidates),
+        to_conclude=to_conclude,
+        recommendation=recommendation(chosen) if chosen else None,
+    )

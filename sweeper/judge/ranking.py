@@ -1,0 +1,89 @@
+"""Which setting is fastest, when many were tried.
+
+The more settings are compared, the luckier the luckiest. All intervals of one workload hold
+together: every setting against the baseline, and the fastest against every other, are one family
+of 2k - 1 ratios over the prompts that all arms answered, with one critical value of the largest
+|T| (see :mod:`sweeper.judge.ratio`). Against the fastest, that is Hsu's multiple comparison with
+the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweeper.judge.bootstrap import Figure
+from sweeper.judge.compare import Comparison
+from sweeper.judge.ratio import Ratio, critical, log_ratio
+from sweeper.judge.speedup import Paired
+from sweeper.judge.underload import BY_TPOT
+
+_POWERS = (1, -1, -1, 1)
+_BY_OUTPUT_RATE = ("tokens", "s")
+_BY_TPOT = ("emitted", "decode_s")
+"""What is done in what time: the columns whose ratio is the speed-up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """``best`` is the fastest, ``tied`` those whose distance to it may be none. ``speedups`` are
+    simultaneous, by point number; ``prompts`` is the number of prompts all arms answered."""
+
+    best: Comparison | None
+    tied: tuple[Comparison, ...]
+    speedups: Mapping[int, Figure]
+    prompts: int
+
+
+def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
+    """Rank what can be compared with the baseline; the rest is left out."""
+    arms = [(c, c.paired) for c in candidates if c.paired is not None]
+    work = _BY_TPOT if any(c.speedup_by == BY_TPOT for c, _ in arms) else _BY_OUTPUT_RATE
+    common = _common([p for _, p in arms], work)
+    rows = [(c, p.of(common)) for c, p in arms]
+    ratios = {c.number: r for c, p in rows if isinstance(r := _speedup(p, work, seed), Ratio)}
+    rows = [(c, p) for c, p in rows if c.number in ratios]
+    if not rows:
+        return Ranking(best=None, tied=(), speedups={}, prompts=len(common))
+    best, best_rows = max(rows, key=lambda row: ratios[row[0].number].value)
+    others = [(c, _between(best_rows, p, work, seed)) for c, p in rows if c is not best]
+    family = [*ratios.values(), *(r for _, r in others if isinstance(r, Ratio))]
+    reach = critical(family)
+    return Ranking(
+        best=best,
+        tied=tuple(c for c, r in others if _may_be_none(r, reach)),
+        speedups={number: one.figure(reach) for number, one in ratios.items()},
+        prompts=len(common),
+    )
+
+
+def _common(arms: Sequence[Paired], work: Sequence[str]) -> tuple[str, ...]:
+    """The prompts that all arms answered and timed, in the first one's order."""
+    known = [set(_timed(arm, _both(work))) for arm in arms]
+    return tuple(p for p in arms[0].prompts if all(p in one for one in known)) if arms else ()
+
+
+def _timed(arm: Paired, names: Sequence[str]) -> Iterator[str]:
+    rows = zip(arm.prompts, arm.columns(*names), strict=True)
+    return (prompt for prompt, row in rows if np.isfinite(row).all())
+
+
+def _both(work: Sequence[str]) -> tuple[str, ...]:
+    return (*work, *(f"base_{name}" for name in work))
+
+
+def _speedup(arm: Paired, work: Sequence[str], seed: int) -> Ratio | Figure:
+    return log_ratio(arm.columns(*_both(work)), _POWERS, seed=seed)
+
+
+def _between(best: Paired, other: Paired, work: Sequence[str], seed: int) -> Ratio | Figure:
+    """The best's rate over another's, on the same prompts."""
+    table = np.hstack([best.columns(*work), other.columns(*work)])
+    return log_ratio(table, _POWERS, seed=seed)
+
+
+def _may_be_none(distance: Ratio | Figure, reach: float) -> bool:
+    low = distance.figure(reach).low if isinstance(distance, Ratio) else None
+    return low is None or low <= 1

@@ -1,0 +1,105 @@
+"""Ratios of two arms with intervals that hold for few prompts and for many comparisons at once.
+
+A ratio is a product of powers of sums over prompts, such as tokens¹ · seconds⁻¹. Its logarithm has
+a standard error by linearisation, and so has that of every resample; their quotient T is what is
+resampled (symmetric bootstrap-t: P. Hall, On Symmetric Bootstrap Confidence Intervals, 1988). The
+largest |T| over a family of ratios gives intervals that hold for all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, log
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from sweeper.judge.bootstrap import LEVEL, RESAMPLES, Array, Figure, drawn_sums, undefined
+
+FEWEST = 2
+"""Prompts under which a ratio has no interval."""
+FEWEST_DRAWN = 4
+"""Prompts under which Student's t stands in for T: too many resamples hold one prompt only."""
+_ALIKE = 1e-9
+"""A standard error below which all prompts have one and the same ratio."""
+_WIDEST = 100.0
+"""Half the width of a logarithm's interval at most: an interval is finite."""
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """The ratio, the standard error of its logarithm, and |T| of every resample (``inf`` where a
+    resample holds one prompt only and has no error of its own)."""
+
+    value: float
+    error: float
+    prompts: int
+    t: Array
+
+    def figure(self, critical: float, reason: str = "") -> Figure:
+        """The ratio with the interval of ``critical`` standard errors."""
+        factor = exp(min(critical * self.error, _WIDEST))
+        low, high = self.value / factor, self.value * factor
+        return Figure(value=self.value, low=low, high=high, reason=reason)
+
+
+def ratio(
+    table: Array, powers: Sequence[float], *, seed: int, resamples: int = RESAMPLES
+) -> Figure:
+    """The product of the powers of the column sums of ``table``, one row a prompt."""
+    found = log_ratio(table, powers, seed=seed, resamples=resamples)
+    return found if isinstance(found, Figure) else found.figure(critical([found]))
+
+
+def log_ratio(
+    table: Array, powers: Sequence[float], *, seed: int, resamples: int = RESAMPLES
+) -> Ratio | Figure:
+    """What :func:`ratio` makes its interval of, or why there is none."""
+    prompts, total = len(table), table.sum(axis=0)
+    if prompts < FEWEST:
+        return undefined(f"{prompts} prompts in common with the baseline, 2 are needed")
+    if not (np.isfinite(total).all() and (total > 0).all()):
+        return undefined("a sum of times or tokens is zero")
+    exponents = np.asarray(powers, dtype=np.float64)
+    value, shares = _power(total, exponents), (table / total) @ exponents
+    unbiased = prompts / (prompts - 1)
+    error = float(np.sqrt((shares**2).sum() * unbiased))
+    if error < _ALIKE:
+        return Ratio(value=value, error=0.0, prompts=prompts, t=np.zeros(resamples))
+    first, second, factors = _products(table.shape[1])
+    weights = exponents[first] * exponents[second] * factors
+    drawn = drawn_sums(np.hstack([table, table[:, first] * table[:, second]]), seed, resamples)
+    sums, products = drawn[:, : table.shape[1]], drawn[:, table.shape[1] :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variances = (products / (sums[:, first] * sums[:, second])) @ weights
+        errors = np.sqrt(np.maximum(variances, 0) * unbiased)
+        t = np.abs(np.log(sums) @ exponents - log(value)) / errors
+    singular = ~(errors > _ALIKE)
+    return Ratio(value=value, error=error, prompts=prompts, t=np.where(singular, np.inf, t))
+
+
+def critical(family: Sequence[Ratio], level: float = LEVEL) -> float:
+    """How many standard errors hold for all of ``family`` at once in ``level`` of the resamples."""
+    prompts = min(one.prompts for one in family)
+    if prompts < FEWEST_DRAWN:  # with Bonferroni's correction
+        return float(stdtrit(prompts - 1, 1 - (1 - level) / (2 * len(family))))
+    largest = np.maximum.reduce([one.t for one in family])
+    return float(np.quantile(largest, level, method="inverted_cdf"))
+
+
+def _power(total: Array, exponents: Array) -> float:
+    up, down = exponents > 0, exponents < 0
+    over = float(np.prod(total[up] ** exponents[up]))
+    return over / float(np.prod(total[down] ** -exponents[down]))
+
+
+@lru_cache(maxsize=8)
+def _products(columns: int) -> tuple[Indices, Indices, Array]:
+    """Indices of all pairs of columns, and how often each occurs in a square of their sum."""
+    first, second = np.triu_indices(columns)
+    return first, second, np.where(first == second, 1.0, 2.0)
