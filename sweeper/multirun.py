@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hydra import compose, initialize_config_dir
 from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import HydraException
 from hydra.plugins.launcher import Launcher as HydraLauncher
 from hydra.types import HydraContext, TaskFunction
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from sweeper.config import plain
-from sweeper.errors import ConfigError
+from sweeper.config import config_dir, plain, register_resolvers
+from sweeper.errors import ConfigError, UserError, did_you_mean
 from sweeper.prepare import Composed
 from sweeper.sweep import Launcher, run_sweep
 
@@ -80,3 +84,57 @@ def _forget_unused(sweep_dir: Path) -> None:
             (sweep_dir / "multirun.yaml").unlink(missing_ok=True)
             for folder in (sweep_dir, sweep_dir.parent):
                 folder.rmdir()
+
+
+def compose_here(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> Composed:
+    """The configuration of one job without running Hydra's program.
+
+    :raises UserError: when Hydra cannot compose it, in words of ours.
+    """
+    register_resolvers()
+    paths = ",".join(f"file://{Path(one).absolute()}" for one in config_dirs)
+    search = [f"hydra.searchpath=[{paths}]"] if paths else []
+    try:
+        with initialize_config_dir(str(config_dir()), version_base="1.3", job_name="sweeper"):
+            return compose_one(tuple(overrides), compose("config", [*overrides, *search]))
+    except (HydraException, OmegaConfBaseException) as problem:
+        raise UserError(hydra_message(problem)) from None
+
+
+def hydra_message(problem: Exception) -> str:
+    """Hydra's words, shortened, with the name that was probably meant."""
+    text = str(problem).strip()
+    unreadable = getattr(problem, "override", None)
+    if unreadable:
+        return (
+            f"{unreadable}: cannot be read: {text.splitlines()[0]}; a comma sweeps, and a value "
+            f"with commas, quotes or braces must be quoted: \"key='a,b'\""
+        )
+    unknown = re.search(r"Could not override '([^']+)'", text)
+    if unknown:
+        path = unknown[1]
+        return f"{path}: unknown key{did_you_mean(path.rsplit('.', 1)[-1], _keys_beside(path))}"
+    choice = re.search(r"Could not find '([^']+)/([^'/]+)'", text)
+    if choice and (config_dir() / choice[1]).is_dir():
+        known = sorted(path.stem for path in (config_dir() / choice[1]).glob("*.yaml"))
+        return f"{choice[1]}={choice[2]}: no such choice{did_you_mean(choice[2], known)}"
+    return text
+
+
+def _keys_beside(path: str) -> list[str]:
+    """Names of the level of the configuration tree that ``path`` points into."""
+    first, *rest = path.split(".")
+    if not rest:
+        names = OmegaConf.load(config_dir() / "config.yaml")
+        groups = [entry.name for entry in config_dir().iterdir() if entry.is_dir()]
+        own = [str(key) for key in names if key not in ("defaults", "hydra")]
+        return sorted({*own, *groups} - {"hydra"})
+    known: set[str] = set()
+    if [first, *rest[:1]] == ["hydra", "launcher"]:
+        first, rest = "hydra/launcher", rest[1:]
+    for choice in (config_dir() / first).glob("*.yaml"):
+        node = OmegaConf.load(choice)
+        for part in rest[:-1]:
+            node = node.get(part) if isinstance(node, DictConfig) else node
+        known |= {str(key) for key in node} if isinstance(node, DictConfig) else set()
+    return sorted(known)

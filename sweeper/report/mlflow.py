@@ -6,9 +6,10 @@ import fcntl
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sweeper.errors import PublishError
@@ -82,6 +83,41 @@ def found_again(tracking_uri: str, run_id: str) -> tuple[Path, str]:
         where = tags.get(FOLDER) or "not recorded"
         raise PublishError(f"run {run_id}: the folder of its sweep is not here: {where}")
     return folder, tags.get("point_key", "")
+
+
+def reach(uri: str) -> str:
+    """What answers there, one sentence; a database that is not there yet is not made.
+
+    :raises PublishError: when nothing does.
+    """
+    database, shown = _database(uri), _without_password(uri)
+    if database is not None and not database.exists():
+        return f"{database} will be made by the first sweep"
+    quick = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+    try:
+        with _quiet(quick):
+            from mlflow import MlflowClient
+
+            client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+            many = len(client.search_experiments(max_results=1000))
+            server = _server_version(uri)
+    except Exception as problem:  # whatever MLflow, its database or its server raise
+        line = " ".join(str(problem).split())[:300]
+        raise PublishError(f"MLflow at {shown} does not answer: {line}") from problem
+    return f"{shown}{server} answers, {many} experiment{'' if many == 1 else 's'}"
+
+
+def _server_version(uri: str) -> str:
+    """`` (server 3.1.0)`` for an address of a server that says so."""
+    if not uri.startswith(("http://", "https://")):
+        return ""
+    from mlflow.utils import rest_utils
+
+    rest: Any = rest_utils
+    with suppress(Exception):
+        answer = rest.http_request(rest.MlflowHostCreds(uri), "/version", "GET")
+        return f" (server {answer.text.strip()})"
+    return ""
 
 
 class _Publication:
@@ -233,9 +269,10 @@ def _alone(uri: str) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet(more: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
     """No banners, links, migration logs or usage reports; the environment is put back after."""
     wanted = {
+        **more,
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_CONFIGURE_LOGGING": "false",

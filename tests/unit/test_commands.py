@@ -1,0 +1,40 @@
+"""The console script reaches every program, and a mistyped one is answered with the right name."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from sweeper.commands import commands, run_command
+from sweeper.errors import UserError
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_program_has_help_with_examples(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sweeper"])
+    with pytest.raises(SystemExit) as ended:
+        run_command([name, "--help"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert "example" in said and f"python -m sweeper.{name}" in said and "exit status" in said
+
+
+def test_the_programs_there_are() -> None:
+    assert {"collect", "doctor", "publish", "report", "servers", "ui"} <= set(commands())
+
+
+@pytest.mark.parametrize("argv", [[], ["-m", "method=ngram"], ["gamma=4"], ["--help"], ["~method"]])
+def test_a_sweep_is_no_program(argv: list[str]) -> None:
+    assert run_command(argv) is False
+
+
+def test_a_mistyped_program() -> None:
+    with pytest.raises(UserError) as refused:
+        run_command(["colect", "DIR"])
+    assert str(refused.value) == (
+        "colect: settings are given as name=value, and no command has this name. "
+        "Did you mean 'collect'?"
+    )
