@@ -34,8 +34,6 @@ def asked(devices: object, there: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def login_node(
-    devices: Sequence[str], environ: Mapping[str, str], which: Callable[[str], str | None]
-) -> bool:
-    """A machine with a GPU that belongs to Slurm, outside of any job?"""
-    return bool(devices) and "SLURM_JOB_ID" not in environ and which("sbatch") is not None
+def login_node(environ: Mapping[str, str], which: Callable[[str], str | None]) -> bool:
+    """A machine that belongs to Slurm, outside of any job?"""
+    return "SLURM_JOB_ID" not in environ and which("sbatch") is not None

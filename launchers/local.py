@@ -21,6 +21,7 @@ from sweeper.jobs.task import Task
 from sweeper.jobs.watch import Patience, watch
 from sweeper.measure.group import GroupRun
 from sweeper.plan.parallel import gpus
+from sweeper.serve.installed import installed
 from sweeper.serve.process import ServerProcess, start
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Group
@@ -55,12 +56,8 @@ class LocalLauncher:
                 f"hydra.launcher.backend.workers: {self.workers!r}: at least 1, or null"
             )
         own = [group for group in groups if group.server.kind != "external"]
-        if own and not self.allow_login_node and login_node(found, os.environ, shutil.which):
-            raise UserError(
-                f"{socket.gethostname()} has a GPU and belongs to Slurm, but this is not inside a "
-                "job: submit with hydra/launcher=slurm, start sweeper inside an allocation, or "
-                "permit it with hydra.launcher.backend.allow_login_node=true"
-            )
+        if own and not self.allow_login_node and login_node(os.environ, shutil.which):
+            _no_gpu_servers(own, found)
         for group in own:
             if found and gpus(group) > len(found):
                 raise UserError(
@@ -82,6 +79,26 @@ class LocalLauncher:
 
     def _devices(self) -> tuple[str, ...]:
         return asked(self.devices, visible(os.environ))
+
+
+def _no_gpu_servers(groups: Sequence[Group], devices: Sequence[str]) -> None:
+    """A login node may have no GPU and yet a vLLM that needs one; both are for jobs."""
+    here = socket.gethostname()
+    if devices:
+        what = f"{here} has a GPU and belongs to Slurm, but this is not inside a job"
+    elif any(_built_for_gpus(group) for group in groups):
+        what = f"{here} belongs to Slurm, and vLLM here is built for GPUs, but this is not a job"
+    else:
+        return
+    raise UserError(
+        f"{what}: submit with hydra/launcher=slurm, start sweeper inside an allocation, or permit "
+        "it with hydra.launcher.backend.allow_login_node=true"
+    )
+
+
+def _built_for_gpus(group: Group) -> bool:
+    found = installed(group.server.command)
+    return found is not None and found.vllm is not None and not found.cpu
 
 
 def _side_by_side(

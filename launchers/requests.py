@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,9 @@ from sweeper.values import Group
 
 _GPU_PARAMETERS = ("gres", "gpus_per_node", "gpus_per_task", "num_gpus")
 _GPU_OPTIONS = ("gpus", "gres", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
+_RENAMED = {"name": "job_name", "timeout_min": "time", "mem_gb": "mem"}
+"""submitit's names for some parameters, beside Slurm's."""
+_NOT_OURS = ("nodes", "ntasks_per_node", "tasks_per_node")
 SHORTEST_MIN = 10
 
 
@@ -22,6 +25,30 @@ class Chunk:
     groups: tuple[Group, ...]
     parallelism: int
     after: int | None = None
+
+
+def given(parameters: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The user's parameters under Slurm's names, those left open dropped, a time in minutes.
+
+    :raises UserError: for unknown ones, with all that are known.
+    """
+    named = {_RENAMED.get(k, k): v for k, v in parameters.items() if v is not None}
+    if "mem_gb" in parameters and parameters["mem_gb"] is not None:
+        named["mem"] = f"{math.ceil(float(parameters['mem_gb']) * 1024)}M"
+    if unknown := sorted(set(named) - set(known)):
+        raise UserError(
+            f"hydra.launcher.backend.parameters: unknown: {', '.join(unknown)}; known: "
+            f"{', '.join(sorted({*known, *_RENAMED}))}; any other option of sbatch goes into "
+            "additional_parameters"
+        )
+    if wrong := [name for name in _NOT_OURS if named.get(name, 1) != 1]:
+        raise UserError(
+            f"hydra.launcher.backend.parameters.{wrong[0]}: a group is one server on one node: "
+            "1; give it several GPUs with +server.args.tensor_parallel_size=2"
+        )
+    if named.get("time", "auto") != "auto":
+        named["time"] = limit_minutes(named["time"])
+    return named
 
 
 def asks_for_gpus(parameters: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from launchers.requests import Chunk, asks_for_gpus, chunks, limit_minutes, minutes
+from launchers.requests import Chunk, asks_for_gpus, chunks, given, minutes
 from sweeper import store
 from sweeper.errors import ServerError, UserError
 from sweeper.jobs import queue
@@ -26,10 +26,6 @@ from sweeper.plan.parallel import gpus
 from sweeper.serve.installed import installed
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Group
-
-_RENAMED = {"name": "job_name", "timeout_min": "time", "mem_gb": "mem"}
-"""submitit's names for some parameters, beside Slurm's."""
-_NOT_OURS = ("nodes", "ntasks_per_node", "tasks_per_node")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,24 +158,7 @@ class SlurmLauncher:
         """
         import submitit
 
-        named = {_RENAMED.get(k, k): v for k, v in self.parameters.items() if v is not None}
-        known = submitit.SlurmExecutor._valid_parameters() - {"signal"}
-        unknown = sorted(set(named) - known)
-        if unknown:
-            raise UserError(
-                f"hydra.launcher.backend.parameters: unknown: {', '.join(unknown)}; known: "
-                f"{', '.join(sorted(known))}; any other option of sbatch goes into "
-                "additional_parameters"
-            )
-        wrong = [name for name in _NOT_OURS if named.get(name, 1) != 1]
-        if wrong:
-            raise UserError(
-                f"hydra.launcher.backend.parameters.{wrong[0]}: a group is one server on one node: "
-                "1; give it several GPUs with server.args.tensor_parallel_size"
-            )
-        if named.get("time", "auto") != "auto":
-            named["time"] = limit_minutes(named["time"])
-        return named
+        return given(self.parameters, submitit.SlurmExecutor._valid_parameters() - {"signal"})
 
     def _gpus(self, group: Group) -> int:
         """0 where the user said how many, or where vLLM is built for the CPU."""
@@ -196,23 +175,23 @@ class SlurmLauncher:
         return list(found.values())
 
     def _parameters(self, first: Group, run: GroupRun, chunk: Chunk, after: str) -> dict[str, Any]:
-        given = {k: v for k, v in self._given().items() if v != "auto"}
-        limit = given.get("time") or max(
+        named = {k: v for k, v in self._given().items() if v != "auto"}
+        limit = named.get("time") or max(
             minutes(group, run.seconds, self.margin) for group in chunk.groups
         )
         number = self._gpus(first)
-        more = {"requeue": True, **(given.pop("additional_parameters", None) or {})}
+        more = {"requeue": True, **(named.pop("additional_parameters", None) or {})}
         if more.pop("no_requeue", more.pop("no-requeue", False)):
             del more["requeue"]
             more["no-requeue"] = True
-        waits = [str(given.pop("dependency", "") or ""), f"afterany:{after}" if after else ""]
+        waits = [str(named.pop("dependency", "") or ""), f"afterany:{after}" if after else ""]
         dependency = {"dependency": ",".join(filter(None, waits))} if any(waits) else {}
         asked = {"gpus_per_node": number} if number else {}
-        delay = given.pop("signal_delay_s", None) or min(self.warning_s, limit * 60 / 4)
+        delay = named.pop("signal_delay_s", None) or min(self.warning_s, limit * 60 / 4)
         return {
             "job_name": f"sweeper-{run.sweep}",
             **asked,
-            **{k: v for k, v in given.items() if v not in (0, "") or k != "gpus_per_node"},
+            **{k: v for k, v in named.items() if v not in (0, "") or k != "gpus_per_node"},
             **dependency,
             "time": limit,
             "signal_delay_s": int(delay),

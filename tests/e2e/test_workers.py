@@ -70,6 +70,27 @@ def test_a_login_node_starts_no_gpu_server(tmp_path: Path) -> None:
     )
 
 
+def test_a_login_node_without_a_gpu_starts_no_vllm_built_for_them(tmp_path: Path) -> None:
+    found = {"vllm": "0.32.0", "importable": True, "triton_cpu": False, "marks": {}}
+    for name, text in (("sbatch", ""), ("python3", f"cat > /dev/null; echo '{json.dumps(found)}'")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    env = environment() | {"PATH": path, "CUDA_VISIBLE_DEVICES": ""}
+    env.pop("SLURM_JOB_ID", None)
+    own = f"server.command=[{tmp_path}/python3,{ENGINE}]"
+    done = subprocess.run(
+        command("method=none", own, outputs=tmp_path),
+        env=env, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.strip() == (
+        f"sweeper: {socket.gethostname()} belongs to Slurm, and vLLM here is built for GPUs, but "
+        "this is not a job: submit with hydra/launcher=slurm, start sweeper inside an allocation, "
+        "or permit it with hydra.launcher.backend.allow_login_node=true"
+    )
+
+
 def info_end(info: dict[str, object]) -> str:
     began = time.mktime(time.strptime(str(info["started_at"])[:19], "%Y-%m-%dT%H:%M:%S"))
     lasted = float(str(info["start_s"]))

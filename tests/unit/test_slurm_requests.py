@@ -122,8 +122,14 @@ def test_unknown_parameters_are_refused_with_all_that_are_known() -> None:
     text = str(caught.value)
     assert text.startswith("hydra.launcher.backend.parameters: unknown: partitoin; known: account,")
     assert text.endswith("any other option of sbatch goes into additional_parameters")
-    for name in ("partition", "qos", "gres", "srun_args", "setup", "constraint", "exclude"):
+    for name in ("partition", "qos", "gres", "srun_args", "setup", "constraint", "mem_gb"):
         assert f" {name}," in text or f" {name};" in text
+
+
+def test_memory_in_gigabytes_is_not_read_as_megabytes() -> None:
+    assert SlurmLauncher(parameters={"mem_gb": 64})._given() == {"mem": "65536M"}
+    assert SlurmLauncher(parameters={"mem_gb": 0.5})._given() == {"mem": "512M"}
+    assert SlurmLauncher(parameters={"mem": "8G", "mem_gb": None})._given() == {"mem": "8G"}
 
 
 def test_one_server_is_one_task_on_one_node() -> None:
@@ -131,7 +137,7 @@ def test_one_server_is_one_task_on_one_node() -> None:
         SlurmLauncher(parameters={"nodes": 2})._given()
     assert str(caught.value) == (
         "hydra.launcher.backend.parameters.nodes: a group is one server on one node: 1; give it "
-        "several GPUs with server.args.tensor_parallel_size"
+        "several GPUs with +server.args.tensor_parallel_size=2"
     )
 
 
@@ -189,14 +195,13 @@ def test_devices(tmp_path: object) -> None:
     )
 
 
-def test_a_login_node_is_one_with_slurm_and_a_gpu_outside_of_a_job() -> None:
+def test_a_login_node_is_one_with_slurm_outside_of_a_job() -> None:
     def slurm(name: str) -> str | None:
         return f"/usr/bin/{name}"
 
-    assert login_node(("0",), {}, slurm)
-    assert not login_node(("0",), {"SLURM_JOB_ID": "1"}, slurm)
-    assert not login_node((), {}, slurm)
-    assert not login_node(("0",), {}, lambda name: None)
+    assert login_node({}, slurm)
+    assert not login_node({"SLURM_JOB_ID": "1"}, slurm)
+    assert not login_node({}, lambda name: None)
 
 
 def test_visible_devices() -> None:
