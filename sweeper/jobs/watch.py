@@ -137,7 +137,9 @@ class _Watching:
         if self.done(one):
             return True
         now, job = time.monotonic(), one.attempt.job if one.attempt else ""
-        one.queued = states.get(job) if states is not None else one.queued
+        before, one.queued = one.queued, states.get(job) if states is not None else one.queued
+        if one.queued and (before is None or before.state != one.queued.state):
+            one.since = now  # a job that has just begun was not silent while it waited
         self._tell(one)
         if states is None or one.queued:
             one.gone_since = None

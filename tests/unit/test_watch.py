@@ -179,6 +179,20 @@ def test_a_pending_job_may_be_silent(made: tuple[SweepFolder, Sweep]) -> None:
     assert status == "completed"
 
 
+def test_the_wait_in_the_queue_is_not_silence(made: tuple[SweepFolder, Sweep]) -> None:
+    """A job that waited for longer than its time limit has all of it when it begins."""
+    found, sweep = made
+    home = found.group(sweep.plan.groups[0].key)
+    add_attempt(home, Attempt(job="7_0", submitted_at=0.0, limit_s=0.1))
+    pending = [{"7_0": Queued(state="PENDING", reason="Priority")}] * 30
+    running = {"7_0": Queued(state="RUNNING", node="n1")}
+    assert len(pending) * PATIENCE.poll_s > 0.1 + PATIENCE.grace_s
+    queue = Queue(*pending, running, running, then=lambda: write(made))
+    status, _, heard = watched(made, queue)
+    assert status == "completed"
+    assert [e.text for e in heard if e.kind == "point_ended"] == ["completed"]
+
+
 def test_a_retry_under_another_id_is_followed(made: tuple[SweepFolder, Sweep]) -> None:
     found, sweep = made
     add_attempt(
