@@ -187,6 +187,8 @@ class SlurmLauncher:
         waits = [str(named.pop("dependency", "") or ""), f"afterany:{after}" if after else ""]
         dependency = {"dependency": ",".join(filter(None, waits))} if any(waits) else {}
         asked = {"gpus_per_node": number} if number else {}
+        if cpus := named.get("cpus_per_task"):  # srun does not take it from its job since 22.05
+            named["srun_args"] = [f"--cpus-per-task={cpus}", *(named.get("srun_args") or ())]
         delay = named.pop("signal_delay_s", None) or min(self.warning_s, limit * 60 / 4)
         return {
             "job_name": f"sweeper-{run.sweep}",

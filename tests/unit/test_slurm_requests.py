@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from launchers.devices import asked, login_node, visible
-from launchers.requests import asks_for_gpus, chunks, limit_minutes, minutes
+from launchers.requests import Chunk, asks_for_gpus, chunks, limit_minutes, minutes
 from launchers.slurm import SlurmLauncher
 from sweeper.errors import UserError
 from sweeper.jobs.faults import node_fault
 from sweeper.jobs.queue import outside
+from sweeper.measure.group import GroupRun
 from sweeper.plan.parallel import gpus
 from sweeper.values import Group, PlannedPoint
 from tests.unit.sweeps import point
@@ -124,6 +126,18 @@ def test_unknown_parameters_are_refused_with_all_that_are_known() -> None:
     assert text.endswith("any other option of sbatch goes into additional_parameters")
     for name in ("partition", "qos", "gres", "srun_args", "setup", "constraint", "mem_gb"):
         assert f" {name}," in text or f" {name};" in text
+
+
+def test_the_cpus_of_a_job_are_those_of_its_server() -> None:
+    """From Slurm 22.05 on srun has to be told; what the user gives srun comes later and wins."""
+    given = {"cpus_per_task": 8, "gpus_per_node": 0, "time": 5, "srun_args": ["--cpu-bind=none"]}
+    one = Chunk(groups=(group(1),), parallelism=1)
+    run = GroupRun(sweep_dir=Path(), sweep="s", emit=lambda event: None)
+    asked = SlurmLauncher(parameters=given)._parameters(group(1), run, one, "")
+    assert asked["cpus_per_task"] == 8
+    assert asked["srun_args"] == ["--cpus-per-task=8", "--cpu-bind=none"]
+    assert asked["time"] == 5 and asked["signal_delay_s"] == 75
+    assert "gpus_per_node" not in asked
 
 
 def test_memory_in_gigabytes_is_not_read_as_megabytes() -> None:
