@@ -121,6 +121,7 @@ class Settings:
     resume: str | None = None
     resume_changed: Literal["refuse", "rerun"] = "refuse"
     slo: Slo = field(default_factory=Slo)
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
     budget: str | float | None = None  # a number has no unit and is refused with that word
     check: Check = field(default_factory=Check)
     quality: Grader = field(default_factory=Grader)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from sweeper.errors import StoreError
 from sweeper.foresight import check_fits, check_resume, foresee, resumed_folder, versions_now
 from sweeper.measure.group import GroupRun
 from sweeper.measure.measurement import unmeasured
+from sweeper.plan.estimate import Estimate
 from sweeper.prepare import Composed, prepare, runnable
 from sweeper.report.outcome import (
     COMPLETE,
@@ -30,7 +31,7 @@ from sweeper.report.outcome import (
     report,
 )
 from sweeper.report.plan import print_plan
-from sweeper.report.progress import Watch
+from sweeper.report.progress import Watch, log_to
 from sweeper.resume import arrange, differences, refuse_changes, refuse_running
 from sweeper.store import SweepFolder
 from sweeper.values import Group, Json, Plan, PlannedPoint, Sweep
@@ -75,6 +76,7 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
     if planning:
         check_resume(plan, settings)
         return COMPLETE
+    log_to(console, settings.log_level)
     runnable(plan)
     launcher.check(_measurable(plan))
     console.print(f"running {launcher.where}", soft_wrap=True, markup=False)
@@ -88,7 +90,7 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
             console.print(f"resume: {len(kept)} of {len(plan.points)} points are kept")
         sweep = _write(folder, sweep, composed, kept)
         try:
-            return _measure_and_report(console, sweep, folder, launcher, kept, found.seconds())
+            return _measure_and_report(console, sweep, folder, launcher, kept, found)
         finally:
             console.print(f"files: {folder.path}", soft_wrap=True)
 
@@ -196,7 +198,7 @@ def _measure_and_report(
     folder: SweepFolder,
     launcher: Launcher,
     kept: frozenset[int],
-    seconds: Mapping[int, float],
+    found: Estimate,
 ) -> int:
     for planned in sweep.plan.points:
         if planned.skip:
@@ -205,9 +207,10 @@ def _measure_and_report(
     groups = _measurable(sweep.plan, kept)
     track = sweep.settings["tracker"] != "none"
     interrupted = False
-    with Watch(console, [p for g in groups for p in g.points], len(groups)) as watch:
+    points = [p for g in groups for p in g.points]
+    with Watch(console, points, len(groups), found.total_s) as watch:
         emit = PublishesSoon(watch, folder) if track else watch
-        run = GroupRun(sweep_dir=folder.path, sweep=sweep.id, emit=emit, seconds=seconds)
+        run = GroupRun(sweep_dir=folder.path, sweep=sweep.id, emit=emit, seconds=found.seconds())
         try:
             if not launcher.map(run, groups):
                 console.print(f"later: python -m sweeper.collect {folder.path}", soft_wrap=True)
@@ -216,4 +219,5 @@ def _measure_and_report(
             interrupted = True
             console.print("interrupted; servers are stopped, finished points are kept")
     status = report(console, folder, track)
+    watch.repeat_errors()
     return INTERRUPTED if interrupted else status

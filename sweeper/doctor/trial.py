@@ -113,11 +113,14 @@ class Trial:
         info = self._facts(one).get("server_info")
         ran = resolved_speculation(info)
         if ran is None:
+            ours = one.point.server.kind == "vllm"
             return Check(
                 name="resolved",
                 state="warning",
-                found="the server does not say what it runs",
-                fix="start it with VLLM_SERVER_DEV_MODE=1",
+                found="the server did not say what it runs (/server_info)",
+                fix="try again when the machine is less busy"
+                if ours
+                else "start it with VLLM_SERVER_DEV_MODE=1",
             )
         check_speculation(one.point.server, info)  # was passed at the start, else it failed
         plain = {k: v for k, v in ran.items() if _worth_showing(v)}

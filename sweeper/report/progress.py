@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.live import Live
+from rich.logging import RichHandler
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +19,9 @@ from sweeper.report.jobtable import job_line, job_table
 from sweeper.values import Event, PlannedPoint
 
 _LINE_EVERY_S = 10.0
+LAST_LINES = 12
+"""Of an error that is repeated at the end; a server's log is longer and its reason comes last."""
+LONGEST = 300
 
 
 @dataclass(slots=True)
@@ -23,24 +29,29 @@ class Watch:
     """Hears events and shows them; use it as a context around the work.
 
     The time left is what the remaining requests and server starts would take at the mean of those
-    seen so far; before the first of each it is not shown. Of groups that run elsewhere it is what
-    the remaining points would take at the mean of those that completed, at the number running now.
+    seen so far; before the first of each it is what is left of ``expected_s``, an estimate made
+    beforehand, and without one it is not shown. Of groups that run elsewhere it is what the
+    remaining points would take at the mean of those that completed, at the number running now.
     """
 
     console: Console
     points: Sequence[PlannedPoint]
     servers: int
+    expected_s: float = 0.0
     began: float = field(default_factory=time.monotonic)
+    errors: dict[str, list[str]] = field(default_factory=dict)
     _live: Live | None = None
     _starts: list[float] = field(default_factory=list)
+    _begun: int = 0
     _requests: list[float] = field(default_factory=list)
-    _done_before: int = 0
     _in_point: int = 0
     _tokens: int = 0
     _seconds: float = 0.0
+    _point_began: float = 0.0
     _accepted: int = 0
     _drafted: int = 0
-    _ended: int = 0
+    _ended: set[int | None] = field(default_factory=set)
+    _failed: int = 0
     _status: str = ""
     _last_line: float = 0.0
     _jobs: dict[str, Event] = field(default_factory=dict)
@@ -70,6 +81,7 @@ class Watch:
     def __call__(self, event: Event) -> None:
         match event.kind:
             case "server_starting":
+                self._begun += 1
                 self._say(f"server for {event.server}: starting")
             case "server_waiting":
                 self._status = f"server for {event.server}: starting, {event.seconds:.0f} s"
@@ -87,6 +99,7 @@ class Watch:
             case "warning" if not event.server:
                 self._say(event.text)
             case "warning":
+                self._fail(event.text, f"server for {event.server}")
                 self._say(f"server for {event.server}: {event.text}", "red")
             case "job":
                 self._job(event)
@@ -103,14 +116,16 @@ class Watch:
     def _start_point(self, event: Event) -> None:
         self._in_point, self._tokens, self._seconds = 0, 0, 0.0
         self._accepted = self._drafted = 0
-        self._last_line = time.monotonic()
+        self._last_line = self._point_began = time.monotonic()
         self._status = f"{self._name(event.point)}: 0/{event.total} requests"
 
     def _request(self, event: Event) -> None:
-        self._requests.append(event.request_s)
+        load = self._planned(event.point).point.load
+        self._requests.append(event.request_s / load.concurrency)
         self._in_point = event.done
         self._tokens += event.tokens
-        self._seconds += event.request_s
+        alone = self._seconds + event.request_s
+        self._seconds = time.monotonic() - self._point_began if load.overlapping else alone
         self._accepted += event.accepted
         self._drafted += event.drafted
         rate = f", {self._tokens / self._seconds:.1f} tok/s" if self._seconds else ""
@@ -122,8 +137,7 @@ class Watch:
             self._say(self._status, left=True)
 
     def _end_point(self, event: Event) -> None:
-        self._ended += 1
-        self._done_before += event.done
+        self._ended.add(event.point)
         self._in_point = 0
         good = event.text == "completed"
         first = event.text.splitlines()[0] if event.text else ""
@@ -131,56 +145,107 @@ class Watch:
         detail = self._status.split(": ", 1)[-1] if good and event.done else first
         if self._jobs and good:
             detail = f"{event.done} requests in {clock(event.seconds)}"
+        if not good:
+            self._failed += 1
+            self._fail(event.text, f"point {event.point} {self._name(event.point)}")
         self._say(
-            f"point {self._ended}/{len(self.points)} {self._name(event.point)}: {detail}",
+            f"point {len(self._ended)}/{len(self.points)} {self._name(event.point)}: {detail}",
             "" if good else "red",
             left=True,
         )
 
+    def _fail(self, reason: str, who: str) -> None:
+        """A server's end is the reason of its points too: said once, with all it concerns."""
+        self.errors.setdefault(reason, []).append(who)
+
+    def repeat_errors(self) -> None:
+        """Every different error once, for the end, when all else has scrolled past."""
+        for reason, concerned in self.errors.items():
+            self.console.print(Text(f"error: {', '.join(concerned)}", "bold red"), soft_wrap=True)
+            for line in reason.splitlines()[-LAST_LINES:]:
+                shown = line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+                self.console.print(Text(f"  {shown}"), soft_wrap=True)
+
     def _name(self, number: int | None) -> str:
-        point = next(p.point for p in self.points if p.number == number)
+        point = self._planned(number).point
         return f"{point.label} {point.dataset.name} {point.sampling.name}"
 
+    def _planned(self, number: int | None) -> PlannedPoint:
+        return next(p for p in self.points if p.number == number)
+
     def _say(self, text: str, style: str = "", *, left: bool = False) -> None:
-        self._status = text
+        self._status = text.partition("\n")[0]
         self._last_line = time.monotonic()
         line = f"{time.strftime('%H:%M:%S')} {text}{self._left() if left else ''}"
         self.console.print(Text(line, style=style), soft_wrap=True)
 
     @property
     def _total(self) -> int:
-        return sum(p.point.dataset.prompts * p.point.repeats for p in self.points)
+        return sum(_asked(p) for p in self.points)
+
+    @property
+    def _done(self) -> int:
+        return sum(_asked(p) for p in self.points if p.number in self._ended) + self._in_point
 
     def _left(self) -> str:
         """``", about 3m20s left"`` once there is something to go by."""
+        seconds = self._left_s()
+        return "" if seconds is None else f", about {clock(max(0.0, seconds))} left"
+
+    def _left_s(self) -> float | None:
         if self._jobs and self._walls:
             running = sum(row.text == "running" for row in self._jobs.values()) or 1
             mean = sum(self._walls) / len(self._walls)
-            return f", about {clock((len(self.points) - self._ended) * mean / running)} left"
+            return (len(self.points) - len(self._ended)) * mean / running
         if not self._requests or not self._starts:
-            return ""
-        requests = max(0, self._total - self._done_before - self._in_point)
-        starts = max(0, self.servers - len(self._starts))
-        seconds = requests * sum(self._requests) / len(self._requests)
-        seconds += starts * sum(self._starts) / len(self._starts)
-        return f", about {clock(seconds)} left"
+            left = self.expected_s - (time.monotonic() - self.began)
+            return left if self.expected_s and not self._jobs else None
+        requests = max(0, self._total - self._done)
+        starts = max(0, self.servers - self._begun)
+        return requests * sum(self._requests) / len(self._requests) + starts * sum(
+            self._starts
+        ) / len(self._starts)
 
     def _view(self) -> Table:
         if self._jobs:
             return self._view_jobs()
         grid = Table.grid(padding=(0, 1))
-        done = self._done_before + self._in_point
-        elapsed = clock(time.monotonic() - self.began)
-        grid.add_row(
-            Text(f"{done}/{self._total} requests", style="bold"),
-            Text(f"{elapsed} elapsed{self._left()}", style="cyan"),
+        total, elapsed = self._total, clock(time.monotonic() - self.began)
+        done = Table.grid(padding=(0, 1))
+        done.add_row(
+            ProgressBar(total=max(1, total), completed=self._done, width=20),
+            Text(f"{self._done}/{total} requests", style="bold"),
+            Text(f"{len(self._ended)}/{len(self.points)} points"),
+            Text(f"{self._begun}/{self.servers} servers"),
+            Text(f"{self._failed} failed" if self._failed else "", style="bold red"),
         )
-        grid.add_row(Text("now", style="dim"), Text(self._status, overflow="ellipsis"))
+        grid.add_row(Text("done", style="dim"), done)
+        grid.add_row(Text("time", style="dim"), Text(f"{elapsed}{self._left()}", style="cyan"))
+        grid.add_row(
+            Text("now", style="dim"), Text(self._status, no_wrap=True, overflow="ellipsis")
+        )
         return grid
 
     def _view_jobs(self) -> Table:
         table = job_table(self._jobs.values())
         elapsed = clock(time.monotonic() - self.began)
-        table.caption = f"{self._ended}/{len(self.points)} points, {elapsed} elapsed{self._left()}"
+        points = f"{len(self._ended)}/{len(self.points)} points"
+        table.caption = f"{points}, {elapsed} elapsed{self._left()}"
         table.caption_justify = "left"
         return table
+
+
+def log_to(console: Console, level: str) -> None:
+    """Messages of the program from ``level`` on: above the live view, else on standard error."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    for chatty in ("httpx", "httpcore", "asyncio", "urllib3"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    if console.is_terminal:
+        handler = RichHandler(console=console, show_path=False, log_time_format="%H:%M:%S")
+        root.handlers = [handler]
+
+
+def _asked(planned: PlannedPoint) -> int:
+    """Requests of a point, as far as they are known before: those of a timed load are not."""
+    return planned.point.load.requests or planned.point.dataset.prompts * planned.point.repeats

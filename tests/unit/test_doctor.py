@@ -191,7 +191,7 @@ def test_a_trial_says_what_was_drafted_and_which_was_faster(tmp_path: Path) -> N
         "2.00x its baseline's output rate in 6 generations: faster this once; a sweep says "
         "whether it is so",
     )
-    assert said["resolved"].found == "the server does not say what it runs"
+    assert said["resolved"].found == "the server did not say what it runs (/server_info)"
     assert said["none"].found.startswith("ready after 41 s, vLLM 0.32.0: ")
 
 
