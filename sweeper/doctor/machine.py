@@ -18,6 +18,8 @@ LONGEST_TMPDIR = 70
 """Characters: vLLM binds sockets named by 36 more there, and a socket's path has at most 107."""
 _GB = 10**9
 _FULL_GB, _TIGHT_GB = 0.5, 5.0
+_SMALL = _GB // 10
+"""Bytes: what only waits for a server, such as its guard, has less."""
 
 
 def machine_checks(outputs: Path) -> Iterator[Check]:
@@ -98,9 +100,10 @@ def _other_servers() -> Iterator[str]:
     """vLLM's engines and servers, by process id."""
     for process in psutil.process_iter(["pid", "name", "cmdline", "memory_info"]):
         line = " ".join(process.info["cmdline"] or ())
-        if "vllm.entrypoints" in line or "VLLM::" in line or line.startswith("vllm serve"):
-            held = process.info["memory_info"]
-            yield f"pid {process.pid} ({held.rss / _GB:.1f} GB)" if held else f"pid {process.pid}"
+        held = process.info["memory_info"]
+        served = "vllm.entrypoints" in line or "VLLM::" in line or line.startswith("vllm serve")
+        if served and held and held.rss > _SMALL:
+            yield f"pid {process.pid} ({held.rss / _GB:.1f} GB)"
 
 
 def gpu_checks() -> Iterator[Check]:
