@@ -134,7 +134,7 @@ def _note(planned: PlannedPoint, kept: Collection[int]) -> str:
         return "skipped"
     if planned.number in kept:
         return "kept"
-    return "" if planned.jobs else "added as baseline"
+    return "" if planned.jobs else "added"
 
 
 def _prompts(dataset: Dataset) -> str:

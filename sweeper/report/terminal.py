@@ -191,7 +191,8 @@ def _print_row(console: Console, one: Comparison, method: Sequence[str], layout:
 
 def _print_reason(console: Console, one: Comparison, method: Sequence[str], width: int) -> None:
     """A point without figures has its reason where they would be."""
-    reason = f"{one.status}: {one.reason}" if one.reason else one.status
+    first = one.reason.partition("\n")[0]  # the page has all of it
+    reason = f"{one.status}: {first}" if first else one.status
     style = "" if one.status in ("skipped", NOT_YET) else "red"
     console.print(Text(f"{_padded(method[0], width)} {reason}", style=style))
     for line in method[1:]:
