@@ -110,6 +110,12 @@ def hydra_message(problem: Exception) -> str:
             f"{unreadable}: cannot be read: {text.splitlines()[0]}; a comma sweeps, and a value "
             f"with commas, quotes or braces must be quoted: \"key='a,b'\""
         )
+    several = re.search(r"Ambiguous value for argument '([^']+)'", text)
+    if several:
+        return (
+            f"{several[1]}: several values are a sweep (python -m sweeper -m …) and this takes "
+            "one; a value that has a comma in it is quoted: \"key='a,b'\""
+        )
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
         path = unknown[1]

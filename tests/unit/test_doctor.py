@@ -128,6 +128,15 @@ def test_settings_are_composed_or_refused_in_words() -> None:
         compose_here(["method=egle3"])
 
 
+def test_a_comma_is_for_sweeps() -> None:
+    with pytest.raises(UserError) as refused:
+        compose_here(["method=ngram,suffix"])
+    assert str(refused.value) == (
+        "method=ngram,suffix: several values are a sweep (python -m sweeper -m …) and this takes "
+        "one; a value that has a comma in it is quoted: \"key='a,b'\""
+    )
+
+
 def test_own_yaml_is_found(tmp_path: Path) -> None:
     (tmp_path / "method").mkdir()
     own = "name: mine\nspeculative: {method: ngram, num_speculative_tokens: 3}\n"
