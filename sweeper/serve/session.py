@@ -23,6 +23,7 @@ from sweeper.serve.identity import check_models, check_speculation, unverified
 from sweeper.serve.installed import Installed, installed
 from sweeper.serve.plugins import check_in_force, install, with_plugins
 from sweeper.serve.process import ServerProcess, free_port, is_listening, start
+from sweeper.serve.startlog import root_cause
 from sweeper.store import ServerFolder
 from sweeper.values import ROLLOUT_PATHS, Json, RolloutApi, ServerSpec
 
@@ -232,9 +233,12 @@ def _refuse_squatter(endpoint: Endpoint, url: str) -> None:
 
 
 def _died(process: ServerProcess, when: str) -> str:
+    log_file = process.log
+    said = log_file.read_text(encoding="utf-8", errors="replace") if log_file.exists() else ""
+    cause = root_cause(said)
     return (
-        f"the server exited with status {process.poll()} {when}; last lines of "
-        f"{process.log}:\n{process.tail()}"
+        f"the server exited with status {process.poll()} {when}{': ' if cause else ''}{cause}; "
+        f"last lines of {log_file}:\n{process.tail()}"
     )
 
 

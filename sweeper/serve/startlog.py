@@ -50,6 +50,18 @@ _RULES: tuple[tuple[str, str], ...] = (
 )
 
 
+_RAISED = re.compile(r"^\(.+?\) ERROR .+?\] ((?:\w+\.)*\w*(?:Error|Exception): .+)$", re.MULTILINE)
+
+
+def root_cause(text: str) -> str:
+    """The exception that the first process of an engine to fail gave as its reason, else empty.
+
+    What comes after it in the log are the other processes that miss the first.
+    """
+    found = _RAISED.search(text)
+    return found[1].strip() if found else ""
+
+
 def start_warnings(text: str) -> tuple[str, ...]:
     """One short sentence for everything the start said that changes speed or meaning, no repeats.
 

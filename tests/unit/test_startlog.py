@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweeper.serve.startlog import kv_cache_tokens, runner, scheduler, start_warnings
+from sweeper.serve.startlog import kv_cache_tokens, root_cause, runner, scheduler, start_warnings
 
 NGRAM_ON_CPU = """\
 Triton is installed, but doesn't include CPU backend. Disabling Triton.
@@ -85,3 +85,20 @@ def test_a_workaround_in_force() -> None:
     assert start_warnings(line.format(1) + line.format(2)) == (
         "work-around vllm-55005 is in force",
     )
+
+
+def test_the_first_process_that_failed_says_why() -> None:
+    worker = "(VllmWorker-0 pid=63) ERROR 11-29 22:40:43 [multiproc_executor.py:953]"
+    log = "\n".join(
+        (
+            "(APIServer pid=55) INFO 11-29 22:39:53 [api.py:1] ValueError: not an error",
+            f"{worker}     raise ValueError(",
+            f"{worker} ValueError: Available memory on node 0 (16.17/23.59 GiB) is not enough",
+            "(EngineCore pid=60) ERROR 11-29 22:40:44 [core.py:9] RuntimeError: a worker died",
+            "RuntimeError: Engine core initialization failed. See root cause above.",
+        )
+    )
+    assert root_cause(log) == (
+        "ValueError: Available memory on node 0 (16.17/23.59 GiB) is not enough"
+    )
+    assert root_cause("RuntimeError: no memory\n") == ""
