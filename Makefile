@@ -37,7 +37,7 @@ format: setup  ## rewrite the sources in the project's style
 
 docs: setup  ## build the pages into site/
 	@$(BIN)/python -m pip install --quiet -c constraints.txt --group docs
-	@$(BIN)/python -m mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 constraints: setup  ## pin what this .venv holds, after its tests passed
 	@$(BIN)/python -m tools.constraints > constraints.txt.new && mv constraints.txt.new constraints.txt
