@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from sweeper.errors import UserError, did_you_mean
 
 NAMES = (
-    *("collect", "compare", "doctor", "judge", "publish"),
+    *("collect", "compare", "doctor", "judge", "publish", "quality"),
     *("report", "rollout", "servers", "ui"),
 )
 _WORD = re.compile(r"^[a-z][a-z-]*$")
