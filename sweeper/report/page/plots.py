@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sweeper.judge.breakeven import tokens_per_step
 from sweeper.judge.compare import Comparison
 from sweeper.measure.windows import Window
 from sweeper.report.labels import Group
@@ -32,7 +33,7 @@ def drawings(group: Group, windows: Windows, styles: Styles) -> Iterator[Drawing
     drafting = [c for c in group if c.completed and not c.point.is_baseline]
     yield from _speedup([c for c in drafting if c.speedup.low is not None], styles)
     yield from _survival(drafting, styles)
-    yield from _step_cost(group, drafting, styles)
+    yield from _step_cost(drafting, styles)
     yield from _over_time(drafting, windows, styles)
 
 
@@ -110,34 +111,22 @@ def _survival(points: Sequence[Comparison], styles: Styles) -> Iterator[Drawing]
     )
 
 
-def step_cost(one: Comparison, base: Comparison) -> float | None:
-    """Seconds a decode step over the baseline's, from the figures: (tokens per step) / speed-up.
-
-    The baseline's steps give one token each, so what a step costs more is what the speed-up lacks
-    of the tokens per step. Prefill is in both times, which draws the cost towards 1.
-    """
-    tokens, single = one.acceptance.tokens_per_decode_step, base.acceptance.tokens_per_decode_step
-    if tokens.value is None or single.value is None or not one.speedup.value:
-        return None
-    return tokens.value / single.value / one.speedup.value
-
-
-def _step_cost(group: Group, points: Sequence[Comparison], styles: Styles) -> Iterator[Drawing]:
-    base = next((c for c in group if c.point.is_baseline), None)
-    costs = {c.number: step_cost(c, base) for c in points} if base else {}
-    shown = [c for c in points if costs.get(c.number) is not None]
+def _step_cost(points: Sequence[Comparison], styles: Styles) -> Iterator[Drawing]:
+    costs = {c.number: c.step_cost.value for c in points if c.step_cost.value is not None}
+    tokens = {c.number: tokens_per_step(c).value for c in points}
+    shown = [c for c in points if c.number in costs and tokens[c.number] is not None]
     if not shown:
         return
     figure, ax = axes()
     for name, each in by_method(shown).items():
-        x = [costs[c.number] or 0 for c in each]
-        y = [c.acceptance.tokens_per_decode_step.value or 0 for c in each]
+        x = [costs[c.number] for c in each]
+        y = [tokens[c.number] or 0 for c in each]
         dots(ax, each, x, y, styles[name], name)
         for one, across, up in zip(each, x, y, strict=True):
             ax.annotate(f" {one.point.gamma}", (across, up), fontsize=7, color=SOFT)
     top = max(*ax.get_xlim(), *ax.get_ylim(), 1.2)
     ax.plot([0, top], [0, top], color=INK, linewidth=1, linestyle="--", label="break-even")
-    low = min(0.9, *(costs[c.number] or 1 for c in shown))
+    low = min(0.9, *(costs[c.number] for c in shown))
     ax.set(xlim=(low * 0.97, None), ylim=(0.9, None))
     ax.set(xlabel="cost of a step, baseline = 1", ylabel="tokens per decode step")
     ax.legend()
@@ -145,7 +134,7 @@ def _step_cost(group: Group, points: Sequence[Comparison], styles: Styles) -> It
         name="steps",
         title="Tokens per step against cost of a step",
         caption="A point pays for itself above the dashed line; the number beside it is its γ. "
-        "The cost is tokens per step over speed-up, so prefill counts in it.",
+        "The cost is the time of a decode step over that of a baseline's.",
         figure=figure,
     )
 
