@@ -9,6 +9,7 @@ from dataclasses import asdict
 from sweeper import store
 from sweeper.errors import RequestError
 from sweeper.measure.counters import parse
+from sweeper.measure.scoring import UNLIKE_VLLM
 from sweeper.scores import Check, Samples
 from sweeper.serve.session import Session
 from sweeper.store import PointFolder
@@ -40,9 +41,9 @@ def draw(session: Session, point: Point, home: PointFolder, check: Check) -> Sam
         after = _drafted(session)
         drafted = None if before is None or after is None else round(after - before)
         found = Samples(texts=texts, draws=draws, drafted=drafted)
-    except RequestError as refused:
+    except (RequestError, *UNLIKE_VLLM) as refused:
         log.warning("no continuations were sampled: %s", refused)
-        found = Samples(texts=texts, problem=str(refused))
+        found = Samples(texts=texts, problem=f"{type(refused).__name__}: {refused}")
     store.write_compact(home.samples, store.to_json(found))
     return found
 

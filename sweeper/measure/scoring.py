@@ -22,6 +22,8 @@ from sweeper.values import Json, Load, Point, Prompt, RequestRecord, Sampling
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 600.0
+UNLIKE_VLLM = (LookupError, TypeError, ValueError, AttributeError)
+"""What an answer of another shape than vLLM's raises when it is read."""
 
 
 def score(
@@ -30,19 +32,23 @@ def score(
     """Score the answers in ``home`` and write ``scores.json``; a refused request is data."""
     answers = {r.prompt_id: r for r in home.records() if not r.error and not r.turn + r.repeat}
     asked = [p for p in prompts if p.id in answers][: check.prompts]
-    try:
-        problem = _impossible(point.sampling, list(answers.values()))
-        if problem:
-            raise RequestError(problem)
+    problem = _impossible(point.sampling, list(answers.values()))
+    scored: list[Scored] = []
+    if not problem:
         batched = _batched(session, asked, point, check)
-        scored = tuple(
-            _scored(session, request, answers[request.prompt_id], batched.get(request.prompt_id))
-            for request in requests_of(asked, point.sampling)
-        )
-        found = Scores(concurrency=check.concurrency, answers=scored)
-    except RequestError as refused:
-        log.warning("the baseline's answers were not scored: %s", refused)
-        found = Scores(concurrency=check.concurrency, problem=str(refused))
+        for request in requests_of(asked, point.sampling):
+            timed, among = answers[request.prompt_id], batched.get(request.prompt_id)
+            try:
+                scored.append(_scored(session, request, timed, among))
+            except (RequestError, *UNLIKE_VLLM) as refused:
+                problem = problem or f"{request.prompt_id}: {type(refused).__name__}: {refused}"
+    if problem:
+        log.warning("answers of the baseline were not scored: %s", problem)
+    found = Scores(
+        concurrency=check.concurrency,
+        answers=tuple(scored),
+        problem="" if scored else problem,
+    )
     store.write_compact(home.scores, store.to_json(found))
     return found
 
