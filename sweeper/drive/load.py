@@ -46,6 +46,7 @@ def rehearsal(load: Load) -> Load:
         concurrency=level,
         stream=load.stream,
         request_timeout_s=load.request_timeout_s,
+        processes=1,
     )
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_dir
 
 from sweeper.config import Settings, config_dir, register_resolvers, settings_from
 from sweeper.drive.load import rehearsal
+from sweeper.drive.workers import processes_for
 from sweeper.errors import ConfigError
 from sweeper.values import Load, Slo
+from tests.unit.sweeps import point
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +48,7 @@ def test_the_other_shapes_stream() -> None:
         ("load.concurrency=2", "load.concurrency: sequential sends one request at a time: 1"),
         ("+load.stream=true", "load.stream: sequential is not streamed; use load=closed"),
         ("load=closed load.concurrency=0", "load.concurrency: 0: at least 1"),
+        ("load=closed load.processes=0", "load.processes: at least 1, or auto"),
         ("load=open load.rate=0", "load.rate: above 0 requests a second"),
         ("load=open load.rate=null", "load.rate: above 0 requests a second"),
         ("load=open load.burstiness=0", "load.burstiness: above 0; 1 is Poisson"),
@@ -77,5 +82,32 @@ def test_canary_and_warm_up_have_the_shape_but_no_waiting() -> None:
     one = Load(name="sequential")
     assert rehearsal(one) is one
     opened = Load(name="open", rate=0.1, stream=True, duration_s=60.0, request_timeout_s=9.0)
-    assert rehearsal(opened) == Load(name="closed", stream=True, request_timeout_s=9.0)
+    assert rehearsal(opened) == Load(name="closed", stream=True, request_timeout_s=9.0, processes=1)
     assert rehearsal(Load(name="closed", concurrency=8)).concurrency == 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "processes"),
+    [
+        ({"processes": 3}, 3),
+        ({"concurrency": 1}, 1),
+        ({"name": "sequential", "stream": False, "processes": 3}, 1),
+        ({"name": "open", "rate": 1.0}, 1),
+    ],
+)
+def test_how_many_processes_send_a_load(changes: dict[str, Any], processes: int) -> None:
+    assert processes_for(Load(**{"name": "closed", "stream": True} | changes)) == processes
+
+
+def test_auto_takes_more_for_more_and_leaves_half_of_the_cores_to_the_server() -> None:
+    room = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert processes_for(Load(name="closed", concurrency=10_000, stream=True)) == room
+    assert processes_for(Load(name="open", rate=1e5, stream=True)) == room
+
+
+def test_processes_are_how_a_load_is_sent_and_no_part_of_the_point() -> None:
+    one = point("ngram", 4, load=Load(name="closed", processes=1))
+    two = point("ngram", 4, load=Load(name="closed", processes=2))
+    assert one.key == two.key
+    assert settings("load=closed").load.processes == "auto"
+    assert settings("load=closed", "load.processes=2").load.processes == 2
