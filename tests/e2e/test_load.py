@@ -403,7 +403,7 @@ def test_a_server_that_refuses_three_in_ten(tmp_path: Path, allowed: float, stat
         faults={"http_503_share": 0.3},
     )
     folder = only_sweep(tmp_path)
-    (line,) = csv.DictReader(folder.points_csv.open())
+    (line,) = csv.DictReader(folder.points_csv.read_text().splitlines())
     assert (line["status"], float(line["success_rate"])) == (status, 0.7)
     assert bool(line["output_tokens_per_s"]) == bool(line["tpot_ms_p50"]) == (allowed == 0.5)
     assert done.status == (0 if allowed == 0.5 else 1)

@@ -96,7 +96,8 @@ def test_canary_and_warm_up_have_the_shape_but_no_waiting() -> None:
     ],
 )
 def test_how_many_processes_send_a_load(changes: dict[str, Any], processes: int) -> None:
-    assert processes_for(Load(**{"name": "closed", "stream": True} | changes)) == processes
+    fields: dict[str, Any] = {"name": "closed", "stream": True} | changes
+    assert processes_for(Load(**fields)) == processes
 
 
 def test_auto_takes_more_for_more_and_leaves_half_of_the_cores_to_the_server() -> None:

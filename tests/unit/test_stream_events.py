@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.drive.events import Found, one_by_one, outline, read_stream
@@ -128,6 +128,7 @@ def asked(found: Found) -> tuple[Any, ...]:
     return found.starts, found.answer(), found.error
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(texts=TEXTS, kind=st.sampled_from(["plain", "chat"]), ids=st.booleans())
 def test_the_outline_reads_what_reading_every_event_reads(
     texts: list[str], kind: str, ids: bool
@@ -147,6 +148,7 @@ def test_the_outline_reads_what_reading_every_event_reads(
     assert quick.text == "".join(texts)
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from([
