@@ -81,7 +81,9 @@ def _sentences(found: Across, threshold: float) -> Iterator[str]:
     lost = found.lost(threshold)
     for one in lost:
         yield f"LOSS: {one.name}: {' and '.join(one.lost(threshold))}"
-    if not lost:
+    if all(one.refused or one.rate.value is None for one in found.changes):
+        yield "nothing could be compared"
+    elif not lost:
         yield f"no significant loss of more than {100 * threshold:g} %"
 
 

@@ -116,6 +116,7 @@ def test_the_exit_status_is_for_scripts(tmp_path: Path, capsys: pytest.CaptureFi
     assert "no significant loss of more than 30 %" in capsys.readouterr().out
     compared(tmp_path, made(1.0), made(1.0, status="failed"))
     assert status(tmp_path) == 2
+    assert capsys.readouterr().out.endswith("\nnothing could be compared\n")
 
 
 def test_json_is_all_that_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
