@@ -39,3 +39,12 @@ def cluster(_can_start: None) -> Iterator[Cluster]:
     with Cluster(folder) as started:
         yield started
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def small(_can_start: None) -> Iterator[Cluster]:
+    """Without accounting, and an array may have four tasks."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    with Cluster(folder, accounting=False, max_array_size=4) as started:
+        yield started
+    shutil.rmtree(folder)

@@ -19,6 +19,8 @@ from tests.e2e.running import ENGINE, ROOT, Done, command, environment
 
 FAST = ("queue_s=1.0", "poll_s=0.2", "grace_s=5.0")
 SLOW_ENGINE = f"server.command=[{sys.executable},{ENGINE},--fake-step-ms,'10']"
+SLOW = ("gamma=4", "dataset=code,chat", "dataset.limit=8", SLOW_ENGINE)
+"""Long enough for something to happen in the middle."""
 PATIENT_S = 120.0
 """The machine may be loaded."""
 
@@ -120,3 +122,30 @@ def starts(folder: SweepFolder) -> int:
 def nothing_is_left(cluster: Cluster) -> None:
     wait_until(lambda: cluster.jobs() == "", "an empty queue", PATIENT_S)
     wait_until(lambda: cluster.processes() == {}, "the end of all processes", 30)
+
+
+def started_at(outputs: Path) -> dict[int, str]:
+    """When each completed point was measured: equal before and after means kept."""
+    return {
+        number: f"{r.started_at} {r.wall_s}"
+        for number, r in results(folder_of(outputs)).items()
+        if r.status == "completed"
+    }
+
+
+def resume_completes(cluster: Cluster, outputs: Path, line: Sequence[str], points: int = 4) -> None:
+    """The same command with ``resume=`` keeps what is completed and measures the rest."""
+    before = started_at(outputs)
+    done = run(cluster, [*line, f"resume={folder_of(outputs).path}"])
+    assert done.status == 0, done.out + done.err
+    after = started_at(outputs)
+    assert len(after) == points
+    assert before.items() <= after.items()
+    assert f"resume: {len(before)} of {points} points are kept" in done.out
+    nothing_is_left(cluster)
+
+
+def shim(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import time
@@ -17,6 +16,7 @@ from sweeper.values import PointResult
 from tests.cluster.cluster import Cluster, wait_until
 from tests.cluster.sweeps import (
     PATIENT_S,
+    SLOW,
     SLOW_ENGINE,
     argv,
     collect,
@@ -25,7 +25,9 @@ from tests.cluster.sweeps import (
     measuring,
     nothing_is_left,
     results,
+    resume_completes,
     run,
+    shim,
     start,
     starts,
     statuses,
@@ -35,29 +37,6 @@ from tests.e2e.running import ENGINE
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
 SWEEP = ("gamma=2,4", "dataset=code,chat", "dataset.limit=3")
-SLOW = ("gamma=4", "dataset=code,chat", "dataset.limit=8", SLOW_ENGINE)
-"""Long enough for something to happen in the middle."""
-
-
-def started_at(outputs: Path) -> dict[int, str]:
-    """When each completed point was measured: equal before and after means kept."""
-    return {
-        number: f"{r.started_at} {r.wall_s}"
-        for number, r in results(folder_of(outputs)).items()
-        if r.status == "completed"
-    }
-
-
-def resume_completes(cluster: Cluster, outputs: Path, line: list[str]) -> None:
-    """The same command with ``resume=`` keeps what is completed and measures the rest."""
-    before = started_at(outputs)
-    done = run(cluster, [*line, f"resume={folder_of(outputs).path}"])
-    assert done.status == 0, done.out + done.err
-    after = started_at(outputs)
-    assert len(after) == 4
-    assert before.items() <= after.items()
-    assert f"resume: {len(before)} of 4 points are kept" in done.out
-    nothing_is_left(cluster)
 
 
 def test_an_array_with_a_gpu_for_each_server(cluster: Cluster, tmp_path: Path) -> None:
@@ -74,36 +53,6 @@ def test_an_array_with_a_gpu_for_each_server(cluster: Cluster, tmp_path: Path) -
     assert "6/6" in done.out
     assert cluster.jobs() == ""
     assert cluster.processes() == {}
-
-
-def test_a_killed_group_is_lost_and_the_others_are_not(cluster: Cluster, tmp_path: Path) -> None:
-    line = argv(tmp_path, *SLOW)
-    process = start(cluster, line)
-    os.kill(measuring(folder_of(tmp_path), 4, point=1).pid, signal.SIGKILL)
-    done = end(process)
-    assert done.status == 1, done.out
-    folder = folder_of(tmp_path)
-    assert statuses(folder) == ["completed"] * 3 + ["lost"]
-    reason = results(folder)[3].reason
-    assert "ended (FAILED" in reason and "while this point was measured" in reason
-    assert "completed" in done.out and "lost" in done.out
-    nothing_is_left(cluster)
-    resume_completes(cluster, tmp_path, line)
-
-
-def test_one_cancelled_task_is_preempted(cluster: Cluster, tmp_path: Path) -> None:
-    line = argv(tmp_path, *SLOW)
-    process = start(cluster, line)
-    cluster.run("scancel", measuring(folder_of(tmp_path), 4).job)
-    done = end(process)
-    assert done.status == 1, done.out
-    found = results(folder_of(tmp_path))
-    assert [found[n].status for n in range(4)] == ["completed"] * 2 + ["preempted"] * 2
-    said = "SIGTERM: cancelled, preempted or timed out; then job "
-    assert found[2].reason.startswith(said), found[2].reason
-    assert "ended (CANCELLED" in found[2].reason
-    assert found[2].requests >= 2
-    resume_completes(cluster, tmp_path, line)
 
 
 @pytest.mark.parametrize("how", ["USR2", "requeue", "node"])
@@ -137,66 +86,6 @@ def test_a_job_that_is_put_back_goes_on(cluster: Cluster, tmp_path: Path, how: s
     nothing_is_left(cluster)
 
 
-@pytest.mark.long
-def test_a_time_limit_of_a_minute(cluster: Cluster, tmp_path: Path) -> None:
-    more = ("dataset.limit=40", "hydra.launcher.backend.max_requeues=0")
-    limit = "hydra.launcher.backend.parameters.time=1"
-    slow = SLOW_ENGINE.replace("'10'", "'30'")
-    line = argv(tmp_path, "gamma=4", "dataset=code,chat", slow, limit, *more)
-    done = run(cluster, line)
-    assert done.status == 1, done.out
-    found = results(folder_of(tmp_path))
-    assert {r.status for r in found.values()} <= {"completed", "preempted", "lost"}
-    assert any(r.status == "preempted" for r in found.values()), done.out
-    nothing_is_left(cluster)
-
-
-def shim(folder: Path, name: str, text: str) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-    (folder / name).chmod(0o755)
-
-
-@pytest.mark.parametrize("text", ["echo down >&2; exit 1", "sleep 600"], ids=["fails", "hangs"])
-def test_accounting_that_fails_or_hangs(cluster: Cluster, tmp_path: Path, text: str) -> None:
-    shims = tmp_path / "shims"
-    shim(shims, "sacct", text)
-    shim(shims, "scontrol", 'case "$*" in *"show job"*) exit 1;; esac; exec /usr/bin/scontrol "$@"')
-    process = start(cluster, argv(tmp_path, "gamma=4", "dataset.limit=40", SLOW_ENGINE), shims)
-    os.kill(measuring(folder_of(tmp_path), 4).pid, signal.SIGKILL)
-    done = end(process)
-    assert done.status == 1, done.out
-    found = results(folder_of(tmp_path))
-    assert found[0].status == "completed"
-    assert found[1].status == "lost"
-    assert "is gone, Slurm does not say how, while this point was measured" in found[1].reason
-
-
-def test_a_queue_that_does_not_answer_does_not_matter(cluster: Cluster, tmp_path: Path) -> None:
-    shims = tmp_path / "shims"
-    shim(shims, "squeue", "exit 1")
-    done = run(cluster, argv(tmp_path, "gamma=4", "dataset.limit=3"), shims=shims)
-    assert done.status == 0, done.out
-    assert statuses(folder_of(tmp_path)) == ["completed"] * 2
-    nothing_is_left(cluster)
-
-
-def test_a_killed_submitter_is_collected(cluster: Cluster, tmp_path: Path) -> None:
-    process = start(cluster, argv(tmp_path, *SLOW))
-    folder = folder_of(tmp_path)
-    measuring(folder, 0)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    done = collect(cluster, folder)
-    assert done.status == 0, done.out + done.err
-    assert statuses(folder) == ["completed"] * 4
-    tables = [folder.points_csv.read_bytes(), (folder.report / "report.md").read_bytes()]
-    again = collect(cluster, folder)
-    assert again.status == 0
-    assert tables == [folder.points_csv.read_bytes(), (folder.report / "report.md").read_bytes()]
-    nothing_is_left(cluster)
-
-
 def test_ctrl_c_cancels_what_runs_and_what_waits(cluster: Cluster, tmp_path: Path) -> None:
     one = "hydra.launcher.backend.parameters.array_parallelism=1"
     line = argv(tmp_path, *SLOW, one)
@@ -212,6 +101,29 @@ def test_ctrl_c_cancels_what_runs_and_what_waits(cluster: Cluster, tmp_path: Pat
     assert [found[n].status for n in range(4)] == ["completed"] + ["preempted"] * 3
     assert "never began to measure" in found[3].reason
     resume_completes(cluster, tmp_path, line)
+
+
+def test_a_container_gets_the_gpus_its_server_needs(cluster: Cluster, tmp_path: Path) -> None:
+    """The command is a list of words, and nothing here knows what is installed in the image."""
+    shims, seen = tmp_path / "bin", tmp_path / "seen"
+    engine = f'exec {sys.executable} {ENGINE} "$@"'
+    shim(shims, "apptainer", f'echo "$@" >> {seen}; shift 6; {engine}')
+    module = "python3,-m,vllm.entrypoints.openai.api_server"
+    box = f"server.command=[apptainer,exec,--nv,/images/vllm.sif,{module}]"
+    two = "+server.args.tensor_parallel_size=2"
+    memory = "hydra.launcher.backend.parameters.mem_gb=1"
+    line = argv(tmp_path, "gamma=4", "dataset.limit=2", box, two, memory)
+    done = run(cluster, line, shims=shims)
+    assert done.status == 0, done.out + done.err
+    (script,) = folder_of(tmp_path).submitit.glob("*_submission.sh")
+    assert "#SBATCH --mem=1024M\n" in script.read_text()
+    found = results(folder_of(tmp_path))
+    assert [r.provenance["job"]["visible_devices"] for r in found.values()] == ["0,1"] * 2
+    for given in seen.read_text().splitlines():
+        head = f"exec --nv /images/vllm.sif {module.replace(',', ' ')} --model "
+        assert given.startswith(head) and " --tensor-parallel-size 2 " in given
+    assert len(seen.read_text().splitlines()) == 2
+    nothing_is_left(cluster)
 
 
 def test_detached_and_changed_while_it_waited(cluster: Cluster, tmp_path: Path) -> None:
@@ -309,23 +221,6 @@ def test_submitting_from_inside_a_job(cluster: Cluster, tmp_path: Path) -> None:
     cluster.run("srun", *options, str(script), timeout_s=200)
     assert statuses(folder_of(tmp_path)) == ["completed"] * 2
     nothing_is_left(cluster)
-
-
-def test_small_arrays_share_one_cap(cluster_folder: Path, tmp_path: Path) -> None:
-    """Six groups where an array may have four tasks, without accounting."""
-    with Cluster(cluster_folder, accounting=False, max_array_size=4) as small:
-        two = "hydra.launcher.backend.parameters.array_parallelism=2"
-        done = run(small, argv(tmp_path, "gamma=1,2,3,4,5", "dataset.limit=2", two))
-        assert done.status == 0, done.out + done.err
-        assert statuses(folder_of(tmp_path)) == ["completed"] * 6
-        submitted = [line for line in done.out.splitlines() if "submitted job " in line]
-        assert [line.partition(": ")[2].partition(",")[0] for line in submitted] == [
-            "4 groups", "2 groups",
-        ]  # fmt: skip
-        arrays = [p.read_text() for p in folder_of(tmp_path).submitit.glob("*_submission.sh")]
-        assert sum("--array=0-3%1" in text for text in arrays) == 1
-        assert sum("--array=0-1%1" in text for text in arrays) == 1
-        nothing_is_left(small)
 
 
 def test_what_slurm_refuses_is_the_users_mistake(cluster: Cluster, tmp_path: Path) -> None:
