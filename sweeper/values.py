@@ -233,7 +233,7 @@ class Thresholds:
     min_speedup: float = 1.05
     output: Literal["right", "not wrong", "any"] = "right"
     max_quality_loss: float = 0.02
-    min_prompts: int = 8
+    min_prompts: int = 5
     slo_share: float = 0.95
     need_slo: bool = False
 

@@ -129,10 +129,10 @@ def test_twice_the_width_needs_four_times_the_prompts() -> None:
 
 
 def test_few_prompts_decide_nothing(tmp_path: Path) -> None:
-    base, fast = (replace(m, records=m.records[:5]) for m in (BASE, FAST))
+    base, fast = (replace(m, records=m.records[:4]) for m in (BASE, FAST))
     workload = only(judged(tmp_path, base, fast))
     assert workload.verdict == "inconclusive"
-    assert workload.sentence == "ngram γ=2: 5 prompts decide nothing; measure 8 or more"
+    assert workload.sentence == "ngram γ=2: 4 prompts decide nothing; measure 5 or more"
 
 
 def test_a_wrong_output_is_not_deployed(tmp_path: Path) -> None:
