@@ -98,6 +98,9 @@ class Found:
         }
 
 
+_REASONS = (b'"finish_reason":"', b'"finish_reason": "')
+
+
 def outline(body: bytes) -> Found | None:
     """The reading of an ordinary stream; ``None`` for any other."""
     found = Found()
@@ -119,6 +122,8 @@ def outline(body: bytes) -> Found | None:
         _tail(found, tail, after)
     except ValueError:
         return None
+    if sum(map(body.count, _REASONS)) > (found.finish_reason is not None):
+        return None  # an event between the first and the last has one, and those were not read
     if ids := _IDS.findall(body):
         found.token_ids = json.loads(b"[" + b",".join(ids) + b"]")
     return found

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sweeper.drive.events import Found, one_by_one, outline, read_stream
@@ -159,6 +159,7 @@ def test_the_outline_reads_what_reading_every_event_reads(
         max_size=7,
     )
 )  # fmt: skip
+@example([plain("a"), plain("b", "stop"), plain("c"), END])
 def test_whatever_comes_the_outline_never_says_otherwise(parts: list[bytes]) -> None:
     body = b"".join(parts)
     quick = outline(body)
