@@ -34,10 +34,13 @@ def highest_concurrency(of_one_setting: Sequence[Comparison], thresholds: Thresh
 
 def same_but_load(all_of_them: Sequence[Comparison], one: Comparison) -> list[Comparison]:
     """The points that differ from ``one`` in the load only, itself included."""
-    mine = _but_load(one)
-    return [c for c in all_of_them if _but_load(c) == mine]
+    mine, server = _but_load(one), one.point.server.key
+    alike = (c for c in all_of_them if _but_load(c) == mine)
+    return [c for c in alike if c is one or c.point.server.key == server]
 
 
-def _but_load(one: Comparison) -> tuple[str, ...]:
+def _but_load(one: Comparison) -> tuple[object, ...]:
+    """What is quick to compare; the server's key is a hash over all of it."""
     point = one.point
-    return (point.server.key, point.dataset.digest, point.sampling.name, str(point.warm))
+    same = (point.dataset.digest, point.sampling.name, point.warm)
+    return (*same, point.method, point.gamma)
