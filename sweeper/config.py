@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from sweeper.durations import seconds_of
 from sweeper.errors import ConfigError, did_you_mean
 from sweeper.scores import Check, Grader
-from sweeper.values import Json, Load, Sampling, Slo, Thresholds
+from sweeper.values import Cache, Json, Load, Sampling, Slo, Thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +122,7 @@ class Settings:
     resume_changed: Literal["refuse", "rerun"] = "refuse"
     slo: Slo = field(default_factory=Slo)
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    cache: Cache = "cold"
     budget: str | float | None = None  # a number has no unit and is refused with that word
     check: Check = field(default_factory=Check)
     quality: Grader = field(default_factory=Grader)
@@ -283,7 +284,10 @@ def _rollout_rules(load: Load, sampling: Sampling) -> list[tuple[bool, str]]:
     batches = load.name == "rollout"
     return [
         (sampling.n < 1, f"sampling.n: {sampling.n}: at least 1"),
-        (sampling.n > 1 and not batches, "sampling.n: several samples a prompt: load=rollout"),
+        (
+            sampling.n > 1 and sampling.greedy and not batches,
+            f"sampling.n: {sampling.n}: greedy answers would all be equal; use sampling=t07_p09",
+        ),
         (load.batch_prompts < 1, f"load.batch_prompts: {load.batch_prompts}: at least 1"),
         (load.rescore < 0, f"load.rescore: {load.rescore}: at least 0"),
         (not _positive(load.poll_s), "load.poll_s: above 0 seconds"),

@@ -75,6 +75,7 @@ def prepare(composed: Sequence[Composed]) -> Prepared:
         )
     settings = _sweep_wide([c.settings for c in candidates])
     _refuse_mixed_external(candidates)
+    _refuse_shared_trees(candidates)
     unmeasurable = {
         c.point.key: reason
         for c in candidates
@@ -180,6 +181,23 @@ def _refuse_mixed_external(candidates: Iterable[_Candidate]) -> None:
             one.mistakes.append(
                 f"the running server {url} cannot be {first} and {one.point.label} at once; "
                 f"measure one, or let server=vllm start them"
+            )
+
+
+def _refuse_shared_trees(candidates: Iterable[_Candidate]) -> None:
+    """A suffix tree over all requests is emptied by nothing but a new server."""
+    seen: dict[str, str] = {}
+    for one in candidates:
+        point = one.point
+        if not point.keeps_tree or point.cache != "cold":
+            continue
+        first = seen.setdefault(point.server.key, point.key)
+        if first != point.key or point.repeats > 1:
+            why = "repeats" if point.repeats > 1 else "points on one server"
+            one.mistakes.append(
+                f"cache: cold: suffix keeps a tree over all earlier requests, which only a new "
+                f"server empties, and there are several {why}; use cache=warm or cache=as_is, or "
+                f"method.speculative.suffix_decoding_max_cached_requests=0"
             )
 
 

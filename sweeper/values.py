@@ -22,6 +22,10 @@ RolloutApi = Literal["completions", "generate"]
 ROLLOUT_PATHS: dict[RolloutApi, str] = {"completions": "/v1/completions", "generate": "/generate/"}
 """What rollout batches are sent to; the second is that of TRL's own server, up to TRL 1.10."""
 
+Cache = Literal["cold", "warm", "as_is"]
+"""``cold``: prefix caches are empty before every repeat. ``warm``: all prompts were sent before.
+``as_is``: nothing is done."""
+
 BASELINE = "none"
 """The method name of a server without speculation."""
 
@@ -123,7 +127,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Sampling fields, every one of them sent with every request; ``n`` samples a prompt."""
+    """Sampling fields, every one of them sent with every request; ``n`` answers to each."""
 
     name: str
     temperature: float
@@ -158,9 +162,10 @@ class Load:
     ``batch_prompts`` prompts in one request, each sampled ``sampling.n`` times; every ``poll_s``
     seconds the server is asked how many sequences run; ``rescore`` sequences are scored again;
     ``policy_version`` names the weights in the rollout log. ``cycle`` permits to send prompts
-    again when they run out. ``seed`` draws the arrivals. ``request_timeout_s`` bounds one request;
-    a request past it is an error in its record. ``processes`` send it: how, and no part of what
-    the load is.
+    again when they run out. Of a prompt with several turns ``requests`` counts the first only, and
+    a later one is sent as soon as the answer before it is there. ``seed`` draws the arrivals.
+    ``request_timeout_s`` bounds one request; a request past it is an error in its record.
+    ``processes`` send it: how, and no part of what the load is.
     """
 
     name: Literal["sequential", "closed", "open", "ramp", "rollout"]
@@ -201,6 +206,11 @@ class Load:
     def overlapping(self) -> bool:
         """Whether requests may be under way together."""
         return self.name != "sequential"
+
+    @property
+    def by_repeat(self) -> bool:
+        """Whether every repeat is sent as a load of its own; one bound by time runs through."""
+        return self.duration_s is None and not self.cycle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +270,7 @@ class Point:
     trained_draft: bool = False
     max_error_rate: float = 0.0
     warnings: tuple[str, ...] = ()
+    cache: Cache = "cold"
 
     @property
     def identity(self) -> dict[str, Json]:
@@ -277,6 +288,8 @@ class Point:
         del fields["sampling"]["name"], fields["load"]["processes"]
         _without_defaults(fields["sampling"], Sampling, ("n",))
         _without_defaults(fields["load"], Load, _OF_ROLLOUTS)
+        if self.cache == "cold":  # what a point was before there was a choice
+            del fields["cache"]
         return fields
 
     @property
@@ -301,6 +314,18 @@ class Point:
             fields.pop(name, None)
         fields["server"] = dict(fields["server"], speculative_config="")
         return fields
+
+    @property
+    def order(self) -> str:
+        """What the order of the prompts is drawn from: the same in every arm."""
+        return content_key({k: v for k, v in self.conditions.items() if k != "server"})
+
+    @property
+    def keeps_tree(self) -> bool:
+        """Whether the server drafts from a suffix tree over all its earlier requests."""
+        settings = self.server.resolved or {}
+        limit = settings.get("suffix_decoding_max_cached_requests")
+        return settings.get("method") == "suffix" and limit != 0
 
 
 _OF_ROLLOUTS = ("batch_prompts", "rescore", "poll_s", "policy_version")
@@ -450,6 +475,9 @@ class RequestRecord:
     have 0 between them. ``due_ns`` is when an open load had planned to send. ``queue_ms``,
     ``prefill_ms`` (scheduled to first token) and ``decode_ms`` (first to last token) are the
     server's own figures, where it reports them.
+
+    Of several ``answers`` to one request, ``completion_tokens`` are those of all, ``text`` and
+    ``token_ids`` those of the first.
     """
 
     prompt_id: str
@@ -474,6 +502,7 @@ class RequestRecord:
     queue_ms: float | None = None
     prefill_ms: float | None = None
     decode_ms: float | None = None
+    answers: int = 1
 
     @property
     def request_time_s(self) -> float:

@@ -66,7 +66,8 @@ def record_of(
 ) -> RequestRecord:
     """The record of an answer, whole or gathered from its stream; ``None`` where there is none."""
     usage = (answer or {}).get("usage") or {}
-    choice = ((answer or {}).get("choices") or [{}])[0]
+    choices = (answer or {}).get("choices") or [{}]
+    choice = next((c for c in choices if not c.get("index")), choices[0])
     prompt_ids = (answer or {}).get("prompt_token_ids") or choice.get("prompt_token_ids")
     details = usage.get("prompt_tokens_details") or {}
     message = choice.get("message") or {}
@@ -93,6 +94,7 @@ def record_of(
         queue_ms=server.get("queue_time_ms"),
         prefill_ms=server.get("time_to_first_token_ms"),
         decode_ms=server.get("generation_time_ms"),
+        answers=request.body.get("n", 1),
     )
 
 

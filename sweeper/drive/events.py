@@ -21,6 +21,8 @@ _TEXT_KEY = re.compile(rb'"(?:text|content)":\s*"')
 _TO_QUOTE = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*')
 # A key with plain quotes is a key: inside a JSON string its quotes would be escaped.
 _IDS = re.compile(rb'"token_ids":\s*\[([^\]]+)\]')
+_SECOND = (b'"index":1,', b'"index": 1,')
+"""In the events of a second answer; inside a text its quotes would be escaped."""
 _BACKSLASH = ord("\\")
 
 
@@ -43,7 +45,7 @@ def read_stream(body: bytes, times_ns: Sequence[int], sizes: Sequence[int]) -> S
 
     ``error`` says of a stream that it brought an error, no end, no usage or no tokens.
     """
-    found = outline(body) or one_by_one(body)
+    found = (None if any(mark in body for mark in _SECOND) else outline(body)) or one_by_one(body)
     reads = np.searchsorted(np.asarray(sizes), np.asarray(found.starts, np.int64), side="right")
     arrived = np.asarray(times_ns, np.int64)[reads].tolist() if found.starts else []
     return Streamed(chunks_ns=arrived, answer=found.answer(), error=found.error or found.missing())
@@ -184,6 +186,9 @@ def one_by_one(body: bytes) -> Found:
                 break
             if _brings(event):
                 found.starts.append(start)
+                if _choice(event).get("index"):  # of several answers the first is kept
+                    start += len(part) + len(mark)
+                    continue
                 texts.append(_text(_choice(event)))
                 if (ids := _choice(event).get("token_ids")) is not None:
                     found.token_ids = [*(found.token_ids or ()), *ids]
@@ -209,7 +214,7 @@ def _brings(event: Json) -> bool:
 
 
 def _choice(event: Json) -> dict[str, Json]:
-    """The one choice of an event (``n`` is always 1), empty without one."""
+    """The one choice of an event (several answers come in events of their own); or empty."""
     choices = event.get("choices") if isinstance(event, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else {}
     return first if isinstance(first, dict) else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count, islice
@@ -44,7 +45,7 @@ class Request:
 
 
 def asked_for(
-    prompts: Sequence[Prompt], sampling: Sampling, repeats: int, load: Load
+    prompts: Sequence[Prompt], sampling: Sampling, repeats: int, load: Load, order: str = ""
 ) -> Iterator[Request]:
     """What a load may send: every prompt once a repeat, or ``load.requests`` of them.
 
@@ -52,10 +53,10 @@ def asked_for(
     """
     wanted = load.requests
     if load.cycle:
-        return islice(requests_of(prompts, sampling, None), wanted)
+        return islice(requests_of(prompts, sampling, None, order), wanted)
     if problem := too_many(len(prompts), repeats, load):
         raise RequestError(problem)
-    return islice(requests_of(prompts, sampling, repeats), wanted)
+    return islice(requests_of(prompts, sampling, repeats, order), wanted)
 
 
 def too_many(prompts: int, repeats: int, load: Load) -> str:
@@ -70,16 +71,17 @@ def too_many(prompts: int, repeats: int, load: Load) -> str:
 
 
 def requests_of(
-    prompts: Iterable[Prompt], sampling: Sampling, repeats: int | None = 1
+    prompts: Iterable[Prompt], sampling: Sampling, repeats: int | None = 1, order: str = ""
 ) -> Iterator[Request]:
-    """Every prompt of the first repeat in order, then of the second, and so on.
+    """Every prompt of the first repeat, then of the second, and so on.
 
-    ``repeats`` of ``None`` never ends. Method and γ have no part in it: every arm gets the same
+    ``order`` shuffles each repeat in its own way; empty, prompts stay as they are. ``repeats`` of
+    ``None`` never ends. Method and γ have no part in it: every arm gets the same
     bytes in the same order.
     """
     listed = tuple(prompts)
     for repeat in count() if repeats is None else range(repeats):
-        for prompt in listed:
+        for prompt in shuffled(listed, order, repeat):
             yield Request(
                 prompt_id=prompt.id,
                 category=prompt.category,
@@ -92,13 +94,20 @@ def requests_of(
             )
 
 
+def shuffled(prompts: Sequence[Prompt], order: str, repeat: int) -> Sequence[Prompt]:
+    """The prompts in the order of this repeat; ``order`` and ``repeat`` determine it."""
+    if not order:
+        return prompts
+    return random.Random(f"{order}/{repeat}").sample(prompts, k=len(prompts))
+
+
 def body_of(prompt: Prompt, sampling: Sampling, repeat: int = 0) -> dict[str, Json]:
     """What vLLM gets. The seed is drawn from prompt and repeat, so that it is the same in every
     arm and differs between repeats."""
     fields = asdict(sampling)
     del fields["name"]
     fields["seed"] = _seed(sampling.seed, prompt.id, repeat)
-    return prompt_fields(prompt) | fields | {"n": 1, "stream": False, "return_token_ids": True}
+    return prompt_fields(prompt) | fields | {"stream": False, "return_token_ids": True}
 
 
 def prompt_fields(prompt: Prompt) -> dict[str, Json]:
@@ -136,11 +145,24 @@ CANARY_TEXT = "Repeat: a b c d e f g h i j a b c d e f g h i j a b c d e f g h i
 goes on with them."""
 
 
+PROBE_TEXT = "Write the first two sentences of a story about a lighthouse keeper and a stray dog."
+"""Open enough that other random numbers give another answer."""
+
+
+def unused(texts: Sequence[str], prompts: Iterable[Prompt]) -> list[str]:
+    """Those of ``texts`` that no prompt contains."""
+    said = [p.text or "" for p in prompts]
+    said += [m.content for p in prompts for m in p.messages or ()]
+    return [text for text in texts if not any(text in one for one in said)]
+
+
 def extra_prompts(like: Prompt, texts: Iterable[str], kind: str) -> tuple[Prompt, ...]:
-    """Prompts of the same shape as ``like`` (chat or plain) with other words."""
+    """Prompts of the same shape as ``like`` (chat or plain, tools) with other words."""
     chat = like.messages is not None
     return tuple(
         Prompt(
+            tools=like.tools,
+            template_kwargs=like.template_kwargs,
             id=f"{kind}-{number}",
             messages=(Message(role="user", content=text),) if chat else None,
             text=None if chat else text,

@@ -146,8 +146,8 @@ def _row(record: RequestRecord) -> tuple[float, ...]:
     """The quantities of one request, those of ``_POOLED``; ``…_of_known`` need both sources."""
     spec, steps = record.spec or NOTHING, record.decode_steps
     both = record.spec is not None and steps is not None
-    # The first token of a request comes from prefill, not from a decode step.
-    emitted = max((record.completion_tokens or 0) - 1, 0)
+    # The first token of an answer comes from prefill, not from a decode step.
+    emitted = max((record.completion_tokens or 0) - record.answers, 0)
     return (
         spec.verify_steps,
         spec.drafted,

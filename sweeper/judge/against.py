@@ -18,6 +18,8 @@ from sweeper.judge.speedup import Pair, Paired, pair, paired, rendered_different
 from sweeper.judge.underload import BY_TPOT, speedup_by, throughput_ratio
 from sweeper.values import PointResult
 
+NO_TEXT = "synthetic prompts: a speed-up on them says nothing about text; measure a real dataset"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
@@ -32,6 +34,7 @@ class Against:
     slices: tuple[Slice, ...]
     paired: Paired | None = None
     notes: tuple[str, ...] = field(default=())
+    pairs: tuple[Pair, ...] = ()
 
 
 def against(arm: Arm, base: Arm | None, seed: int) -> Against:
@@ -56,6 +59,8 @@ def against(arm: Arm, base: Arm | None, seed: int) -> Against:
         *_other_history(len(all_pairs) - len(pairs)),
     )
     reason = incomparable(base.result, arm.result) or _other_prompts(pairs)
+    if arm.planned.point.dataset.synthetic:
+        reason = reason or NO_TEXT
     if reason:
         return _nothing(arm, reason, output, notes, seed=seed)
     both, load = paired(pairs), arm.planned.point.load
@@ -71,6 +76,7 @@ def against(arm: Arm, base: Arm | None, seed: int) -> Against:
         slices=slices(arm.records, both, "", by_tpot=speedup_by(load) == BY_TPOT, seed=seed),
         paired=both,
         notes=notes,
+        pairs=tuple(pairs),
     )
 
 

@@ -18,6 +18,7 @@ def incomparable(baseline: PointResult, candidate: PointResult) -> str:
     """
     found = [*_hardware(baseline, candidate), *_between(baseline, candidate, "versions")]
     found += _between(baseline, candidate, "caches", shared_only=True)
+    found += _between(baseline, candidate, "canary", shared_only=True)
     for section in ("model", "dataset"):
         found += _between(baseline, candidate, section, shared_only=True, only="digest")
     return f"not comparable: {'; '.join(found)}" if found else ""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptance
 from sweeper.judge.against import against
 from sweeper.judge.arms import Arm, read_arm
-from sweeper.judge.bootstrap import Figure
+from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.cached import cache_notes, cached_share
 from sweeper.judge.comparable import start_remarks
 from sweeper.judge.counted import with_counters
 from sweeper.judge.output import OutputCheck
+from sweeper.judge.parts import Part, categories, lengths
+from sweeper.judge.repeats import Repeats, repeats_of
 from sweeper.judge.rollout import (
     Rollout,
     rollout,
@@ -22,6 +25,7 @@ from sweeper.judge.rollout import (
 from sweeper.judge.slices import Slice
 from sweeper.judge.speedup import Paired
 from sweeper.judge.timing import Timing, machine_of, timing, unmeasured_timing
+from sweeper.judge.totals import OF_COUNTERS, with_totals
 from sweeper.judge.underload import speedup_by
 from sweeper.store import SweepFolder, from_json, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
@@ -73,6 +77,10 @@ class Comparison:
     paired: Paired | None = None
     notes: tuple[str, ...] = ()
     rollout: Rollout | None = None
+    categories: tuple[Part, ...] = ()
+    lengths: tuple[Part, ...] = ()
+    repeats: Repeats = field(default_factory=Repeats)
+    cached_share: Figure = field(default_factory=lambda: undefined("no server counters"))
 
     @property
     def number(self) -> int:
@@ -134,7 +142,8 @@ def _slo(sweep: Sweep) -> Slo:
 def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
     drafts, times = _figures(arm, seed, slo)
     batches = _rollout(arm, seed)
-    beside = against(arm, base, seed)
+    beside, load = against(arm, base, seed), arm.planned.point.load
+    repeats = repeats_of(arm.records, beside.pairs, load) if arm.usable else Repeats()
     return Comparison(
         planned=arm.planned,
         result=arm.result,
@@ -159,8 +168,14 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
         slices=beside.slices,
         synthetic=is_synthetic(arm.planned.point, arm.result),
         paired=beside.paired,
+        categories=categories(arm.records, seed=seed) if arm.usable else (),
+        lengths=lengths(arm.records) if arm.usable else (),
+        repeats=repeats,
+        cached_share=cached_share(arm.result),
         notes=(
             *arm.notes,
+            *filter(None, (repeats.sentence,)),
+            *cache_notes(arm.result, base.result if base else None),
             *_acceptance_notes(drafts),
             *(rollout_notes(batches) if batches else ()),
             *beside.notes,
@@ -188,6 +203,7 @@ def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
     if point.load.name == "rollout":
         return _of_batches(arm, seed, slo)
     drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
+    drafts = with_totals(drafts, arm.result.counters if arm.result else None, arm.records)
     drafts = with_counters(drafts, arm.result)
     return drafts, _timing(arm, seed, slo)
 
@@ -220,6 +236,8 @@ def _output_notes(output: OutputCheck) -> Iterator[str]:
 
 
 def _acceptance_notes(found: Acceptance) -> Iterator[str]:
+    if found.acceptance_rate.reason == OF_COUNTERS:
+        yield f"acceptance is {OF_COUNTERS} (requests reported none)"
     rate, coverage = found.acceptance_rate.value, found.draft_coverage.value
     if rate is not None and coverage is not None and rate >= HIGH and coverage <= TINY:
         yield (
@@ -239,8 +257,8 @@ def _success_rate(result: PointResult | None) -> float | None:
 
 
 def is_synthetic(point: Point, result: PointResult | None) -> bool:
-    """Whether drafts are accepted by a fixed rate: by the config the server resolved, else by the
-    one it was to be given."""
+    """Whether prompts are no text, or drafts are accepted by a fixed rate: by the config the server
+    resolved, else by the one it was to be given."""
     provenance = result.provenance if result and isinstance(result.provenance, dict) else {}
     resolved = provenance.get("resolved_speculative_config") or point.server.resolved or {}
-    return resolved.get("rejection_sample_method") == "synthetic"
+    return point.dataset.synthetic or resolved.get("rejection_sample_method") == "synthetic"

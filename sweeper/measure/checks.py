@@ -28,7 +28,8 @@ def cross_check(records: Iterable[RequestRecord], change: Counters | None) -> di
     for record in (record for record in records if not record.error):
         good += 1
         sums["completion_tokens"] += record.completion_tokens or 0
-        sums["prompt_tokens"] += record.prompt_tokens or 0
+        # The server reads a prompt once for every answer.
+        sums["prompt_tokens"] += (record.prompt_tokens or 0) * record.answers
         # Counts taken from the counters would only agree with themselves.
         if record.spec is not None and not record.spec.counted:
             told += 1
@@ -52,8 +53,8 @@ def identity_violation(record: RequestRecord, gamma: int) -> str | None:
     steps = record.spec.verify_steps if record.spec else 0
     accepted = record.spec.accepted if record.spec else 0
     without_draft = record.decode_steps - steps
-    cut = 1 + steps + accepted + without_draft - record.completion_tokens
-    if 0 <= cut <= gamma and without_draft >= 0:
+    cut = record.answers + steps + accepted + without_draft - record.completion_tokens
+    if 0 <= cut <= gamma * record.answers and without_draft >= 0:
         return None
     return (
         f"{record.prompt_id}: {record.completion_tokens} tokens, but 1 + S {steps} + A {accepted} "

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from sweeper.measure.caches import state
 from sweeper.measure.provenance import provenance
 from sweeper.serve.session import Session
 from sweeper.store import PointFolder
@@ -25,7 +26,11 @@ class Written:
 
 @dataclass(slots=True)
 class Measurement:
-    """Counts and sentences; the records themselves are on disk only."""
+    """Counts and sentences; the records themselves are on disk only.
+
+    ``reset``: the prefix cache could be emptied where it was to be. ``chat``: prompts are chats.
+    ``shift_ns`` is how long after the point's start the present repeat began.
+    """
 
     planned: PlannedPoint
     folder: PointFolder
@@ -38,7 +43,10 @@ class Measurement:
     first_error: str = ""
     warnings: list[str] = field(default_factory=list)
     counters: dict[str, Json] = field(default_factory=dict)
-    caches: str = "not reset"
+    reset: bool = True
+    chat: bool = True
+    canary: dict[str, Json] = field(default_factory=dict)
+    shift_ns: int = 0
 
     def keep(self, record: RequestRecord) -> None:
         """To disk at once, and not into memory: a load may have any number of requests."""
@@ -67,7 +75,14 @@ class Measurement:
             server_folder=self.session.folder.path.name,
             counters=self.counters,
             warnings=tuple(self.warnings),
-            provenance=provenance(self.session, point, self.caches),
+            provenance=provenance(
+                self.session,
+                point,
+                caches=state(point, self.reset),
+                canary=self.canary,
+                chat=self.chat,
+                records=self.records,
+            ),
         )
 
 

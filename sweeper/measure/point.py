@@ -5,25 +5,30 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
-from itertools import cycle, islice
+from dataclasses import asdict, replace
+from itertools import cycle, groupby, islice
 
 from sweeper import store
 from sweeper.drive.load import Client, rehearsal, run_load
 from sweeper.drive.requests import (
-    CANARY_TEXT,
     WARMUP_TEXTS,
     Request,
     asked_for,
     extra_prompts,
     requests_of,
+    unused,
 )
 from sweeper.errors import RequestError, ServerError
+from sweeper.measure.caches import make_cold
+from sweeper.measure.caches import warnings as cache_warnings
+from sweeper.measure.canary import canary, facts, probe
+from sweeper.measure.canary import warnings as canary_warnings
 from sweeper.measure.checks import cross_check, misconfigured, point_warnings
 from sweeper.measure.counters import Counters, parse, with_counts
 from sweeper.measure.energy import meter
 from sweeper.measure.measurement import Measurement, ended, progress
 from sweeper.measure.throughput import load_warnings
+from sweeper.measure.times import later
 from sweeper.measure.windows import dead_windows
 from sweeper.plan.defects import cautions
 from sweeper.serve.session import Session
@@ -88,13 +93,13 @@ def measure(
 def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     point = one.planned.point
     load = point.load
-    requests = asked_for(prompts, point.sampling, point.repeats, load)
+    requests = asked_for(prompts, point.sampling, point.repeats, load, point.order)
     # 0: as many as there is time for.
     total = load.requests or (0 if load.cycle else sum(p.turns for p in prompts) * point.repeats)
     one.warnings += [*point.warnings, *one.session.notes, *cautions(point, one.session.here)]
+    one.chat = prompts[0].messages is not None
     _canary(one, prompts[0])
-    _warm_up(one, prompts[0])
-    cold(one)
+    _warm_up(one, prompts)
     before = read_counters(one)
     energy = meter(one.session.spec)
     emit(Event(kind="point_started", point=one.planned.number, text=point.label, total=total))
@@ -108,19 +113,21 @@ def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
             steps = now.since(last)
             record = with_counts(record, steps) if steps else record
         last = now or last
+        record = later(record, one.shift_ns)
         one.keep(record)
         emit(progress(one, record, total))
         if record.error:
             log.warning("point %d: %s: %s", one.planned.number, record.prompt_id, record.error)
             one.session.check_alive(_patience_s(record.error))
 
-    client = _send(one, requests, load, keep)
+    client = _send_repeats(one, requests, keep)
     used = energy.used()
     if client.busy > BUSY:
         one.warnings.append(
             f"the client took {client.busy:.0%} of a core ({client.processes} processes): its "
             "times may be late; set load.processes higher"
         )
+    one.warnings += cache_warnings(point)
     one.warnings += [*load_warnings(one.records, load), *dead_windows(one.records)]
     close_counters(one, before)
     one.counters |= {"energy": used, "client": asdict(client)}
@@ -131,19 +138,49 @@ def _patience_s(error: str) -> float:
     return 2.0 if "HTTP" not in error or "HTTP 500" in error else 0.0
 
 
+def _send_repeats(
+    one: Measurement, requests: Iterable[Request], keep: Callable[[RequestRecord], None]
+) -> Client:
+    """Every repeat as a load of its own with its caches in the declared state before it.
+
+    A load that is bound by time, or sends prompts again, runs through as one. The answer is the
+    client in its busiest repeat.
+    """
+    busiest: Client | None = None
+    load, began = one.planned.point.load, time.perf_counter_ns()
+    apart = groupby(requests, key=lambda r: r.repeat if load.by_repeat else 0)
+    for number, (_, each) in enumerate(apart):
+        cold(one)
+        if number:
+            one.shift_ns = time.perf_counter_ns() - began
+        else:
+            began = time.perf_counter_ns()
+        client = _send(one, each, load, keep)
+        busiest = client if busiest is None or client.busy > busiest.busy else busiest
+    if busiest is None:
+        raise RequestError("the load has no request to send")
+    return busiest
+
+
 def _canary(one: Measurement, like: Prompt) -> None:
-    """The exact fields, once, on a prompt made to be drafted: refused fields and a draft that
-    never comes are seen before anything is measured."""
+    """The exact fields, on a prompt made to be drafted: refused fields and a draft that never
+    comes are seen before anything is measured."""
     point = one.planned.point
-    prompt = extra_prompts(like, [CANARY_TEXT], "canary")
-    before = read_counters(one)
-    seen: list[RequestRecord] = []
-    _send(one, requests_of(prompt, point.sampling), rehearsal(point.load), seen.append)
-    if seen[0].error:
-        raise RequestError(f"the canary request failed: {seen[0].error}")
+    sent, before = canary(point, like), read_counters(one)
+    (answer,) = _asked(one, [sent])
+    if answer.error:
+        raise RequestError(f"the canary request failed: {answer.error}")
     after = read_counters(one)
     change = after.since(before) if after and before else None
-    drafted = seen[0].spec.drafted if seen[0].spec else change.drafted if change else None
+    drafted = answer.spec.drafted if answer.spec else change.drafted if change else None
+    _check_drafts(one, drafted, after)
+    probes = probe(point, like, lambda requests: _asked(one, requests))
+    one.canary = facts(point, sent, answer, probes)
+    one.warnings += canary_warnings(one.canary, point)
+
+
+def _check_drafts(one: Measurement, drafted: float | None, after: Counters | None) -> None:
+    point = one.planned.point
     if not point.is_baseline and not drafted:
         one.warnings.append(
             "the canary drew no draft from this server"
@@ -156,12 +193,25 @@ def _canary(one: Measurement, like: Prompt) -> None:
         raise ServerError("the baseline server speculates: its counters moved on the canary")
 
 
-def _warm_up(one: Measurement, like: Prompt) -> None:
-    """The measured request's shape with other words, not recorded."""
-    point = one.planned.point
-    texts = islice(cycle(WARMUP_TEXTS), point.load.warmup_requests)
+def _asked(one: Measurement, requests: Iterable[Request]) -> list[RequestRecord]:
+    """Answers to requests sent one after another, each on an empty prefix cache."""
+    seen: list[RequestRecord] = []
+    alone = replace(rehearsal(one.planned.point.load), concurrency=1)
+    for request in requests:
+        one.session.endpoint.reset_prefix_cache()
+        _send(one, [request], alone, seen.append)
+    return seen
+
+
+def _warm_up(one: Measurement, prompts: Sequence[Prompt]) -> None:
+    """The measured request's shape with other words, not recorded; and with ``cache=warm`` the
+    prompts themselves once."""
+    point, like = one.planned.point, prompts[0]
+    texts = islice(cycle(unused(WARMUP_TEXTS, prompts)), point.load.warmup_requests)
     requests = requests_of(extra_prompts(like, texts, "warmup"), point.sampling)
     _send(one, requests, rehearsal(point.load), lambda _: None)
+    if point.cache == "warm":
+        _send(one, requests_of(prompts, point.sampling), rehearsal(point.load), lambda _: None)
 
 
 def _send(
@@ -175,17 +225,13 @@ def _send(
 
 
 def cold(one: Measurement) -> None:
-    """No prefix may be reused from an earlier point or from the warm-up."""
-    warm = one.planned.point.warm
-    tree = "suffix tree kept" if warm else "no suffix tree"
-    if one.session.endpoint.reset_prefix_cache():
-        one.caches = f"cold: prefix cache reset before the point; {tree}"
+    """With ``cache=cold`` no prefix is reused from an earlier point, repeat or the warm-up."""
+    if one.planned.point.cache != "cold":
         return
-    one.caches = f"prefix cache not reset; {tree}"
-    one.warnings.append(
-        "the prefix cache could not be reset before this point "
-        "(the server offers no /reset_prefix_cache)"
-    )
+    problem = make_cold(one.session.endpoint)
+    if problem and one.reset:
+        one.reset = False
+        one.warnings.append(problem)
 
 
 def read_counters(one: Measurement) -> Counters | None:

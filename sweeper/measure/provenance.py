@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -20,13 +20,21 @@ from sweeper.serve.identity import resolved_speculation
 from sweeper.serve.session import Session
 from sweeper.serve.startlog import kv_cache_tokens, runner, start_warnings
 from sweeper.serve.startlog import scheduler as scheduler_in
-from sweeper.values import Json, Point
+from sweeper.values import Json, Point, RequestRecord, content_key
 
 _PACKAGES = ("torch", "transformers", "triton", "flash_attn", "flashinfer")
 _DIGEST_HEAD = 1 << 20
 
 
-def provenance(session: Session, point: Point, caches: str) -> dict[str, Json]:
+def provenance(
+    session: Session,
+    point: Point,
+    *,
+    caches: Json,
+    canary: Json,
+    chat: bool,
+    records: Iterable[RequestRecord],
+) -> dict[str, Json]:
     """Everything that must be equal, or said, when two points are compared."""
     info, log = session.info or {}, session.log_text()
     return {
@@ -37,12 +45,40 @@ def provenance(session: Session, point: Point, caches: str) -> dict[str, Json]:
         "start_warnings": list(start_warnings(log)),
         "resolved_speculative_config": _short(resolved_speculation(info)),
         "caches": caches,
+        "canary": canary,
+        "rendering": rendering(point, chat, records),
+        "order": point.order,
         "model": model(point),
         "dataset": asdict(point.dataset),
         "sampling": asdict(point.sampling),
         "load_average": [round(value, 2) for value in os.getloadavg()],
         "affinity": sorted(psutil.Process().cpu_affinity() or []),
     }
+
+
+def rendering(point: Point, chat: bool, records: Iterable[RequestRecord]) -> dict[str, Json]:
+    """Who made the text the model read, from what, and a digest of all first turns of it."""
+    return {
+        "endpoint": "/v1/chat/completions" if chat else "/v1/completions",
+        "by": "the server, with its chat template" if chat else "nobody: sent as text or ids",
+        "template_digest": template_digest(point.server.model) if chat else None,
+        "chat_template_kwargs": dict(point.dataset.options).get("chat_template_kwargs"),
+        "prompts_digest": rendered_digest(records),
+    }
+
+
+def rendered_digest(records: Iterable[RequestRecord]) -> str | None:
+    """Of every first turn as it was rendered, whatever their order; ``None`` where one is unknown.
+
+    A sum of hashes, so that any number of requests fits.
+    """
+    total = count = 0
+    for record in (r for r in records if not (r.turn or r.repeat)):
+        if not record.prompt_digest:
+            return None
+        total += int(content_key([record.prompt_id, record.prompt_digest]), 16)
+        count += 1
+    return f"{total % 2**64:016x}" if count else None
 
 
 def host(info: Json) -> dict[str, Json]:

@@ -37,6 +37,7 @@ def run_rollouts(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> Non
     if more := sum(1 for prompt in prompts if prompt.follow_ups):
         one.warnings.append(f"{more} prompts have further turns, which a rollout does not take")
     ids = {prompt.id: _token_ids(one, prompt) for prompt in prompts}
+    one.chat = prompts[0].messages is not None
     _canary(one, prompts[0])
     _warm_up(one, prompts[0])
     cold(one)

@@ -54,7 +54,44 @@ def measuring_window(records: Sequence[RequestRecord], load: Load) -> tuple[int,
 
 
 def throughput(records: Sequence[RequestRecord], load: Load, slo: Slo | None = None) -> Throughput:
-    """Rates inside the window; a request counts by the share of its time that lies inside."""
+    """Rates inside the window; a request counts by the share of its time that lies inside.
+
+    Repeats that were sent as loads of their own have a window each, and the rates are those of all
+    windows together.
+    """
+    repeats = sorted({r.repeat for r in records}) if load.by_repeat else []
+    if len(repeats) < 2:
+        return _of_one(records, load, slo)
+    each = [[r for r in records if r.repeat == repeat] for repeat in repeats]
+    return _joined([(_of_one(part, load, slo), len(part)) for part in each])
+
+
+def _joined(parts: Sequence[tuple[Throughput, int]]) -> Throughput:
+    """Rates of several windows, weighted by their lengths; a share by numbers of requests."""
+    there = [(part, count) for part, count in parts if part.window_s]
+    if not there:
+        return parts[0][0]
+    whole, total = sum(p.window_s or 0.0 for p, _ in there), sum(count for _, count in there)
+
+    def rate(name: str) -> float | None:
+        values = [(getattr(p, name), p.window_s or 0.0) for p, _ in there]
+        if any(value is None for value, _ in values):
+            return None
+        return float(sum(value * seconds for value, seconds in values) / whole)
+
+    shares = [(p.slo_share, count) for p, count in there]
+    known = all(share is not None for share, _ in shares)
+    return Throughput(
+        window_s=whole,
+        requests_per_s=rate("requests_per_s"),
+        output_tokens_per_s=rate("output_tokens_per_s"),
+        total_tokens_per_s=rate("total_tokens_per_s"),
+        goodput=rate("goodput"),
+        slo_share=sum((s or 0.0) * c for s, c in shares) / total if known else None,
+    )
+
+
+def _of_one(records: Sequence[RequestRecord], load: Load, slo: Slo | None) -> Throughput:
     window = measuring_window(records, load)
     good = [record for record in records if not record.error]
     if window is None or not good:

@@ -11,6 +11,8 @@ For a streamed answer of n tokens (n from ``usage``, never from chunks):
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sweeper.values import RequestRecord
 
 
@@ -35,6 +37,19 @@ def tpot_ms(record: RequestRecord) -> float | None:
 def chunk_gaps_ms(record: RequestRecord) -> list[float]:
     """Empty where the answer was not streamed."""
     return [gap / 1e6 for gap in (record.chunk_ns or ())[1:]]
+
+
+def later(record: RequestRecord, shift_ns: int) -> RequestRecord:
+    """The record of a later repeat, counted from the start of the point's first."""
+    if not shift_ns:
+        return record
+    return replace(
+        record,
+        sent_ns=record.sent_ns + shift_ns,
+        done_ns=record.done_ns + shift_ns,
+        first_ns=None if record.first_ns is None else record.first_ns + shift_ns,
+        due_ns=None if record.due_ns is None else record.due_ns + shift_ns,
+    )
 
 
 def late_ms(record: RequestRecord) -> float | None:

@@ -111,6 +111,8 @@ def schedule_with_replicas(point: Point, here: Facts | None) -> bool:
 
 def fake_step(point: Point, here: Facts | None) -> bool:
     drafts = not point.is_baseline and not _schedule(point)
+    if point.cache == "cold" and point.load.by_repeat:  # no repeat finds its prompts cached
+        return False
     return drafts and point.repeats > 1 and _prefix_cached(point)
 
 

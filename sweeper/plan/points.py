@@ -39,6 +39,7 @@ def point_of(settings: Settings, dataset: Dataset) -> Point:
         trained_draft=asked.trained if asked else False,
         max_error_rate=settings.max_error_rate,
         warnings=asked.warnings if asked else (),
+        cache=settings.cache,
     )
 
 

@@ -25,6 +25,8 @@ _INTERVALS = (
 )
 _MEANS = tuple(name for name in MORE_LATENCIES if name.endswith("_mean"))
 
+_REPEATS = ("speedup", "output_tokens_per_s", "acceptance_rate")
+
 
 ROLLOUT: dict[str, Callable[[Rollout], Figure]] = {
     "batch_time_s": lambda r: r.batch_time_s,
@@ -78,6 +80,8 @@ def columns(longest: int) -> dict[str, str]:
         "one_token_answers": INTEGER,
         **{f"speedup_tpot{end}": NUMBER for end in ("", "_low", "_high")},
         **{f"step_cost{end}": NUMBER for end in ("", "_low", "_high")},
+        "cached_share": NUMBER,
+        **{f"{name}_repeats_{end}": NUMBER for name in _REPEATS for end in ("low", "high")},
     }
 
 
@@ -100,6 +104,7 @@ def figures(one: Comparison) -> dict[str, Figure]:
         "success_rate": _success_rate(one),
         "speedup_tpot": one.speedup_tpot,
         "step_cost": one.step_cost,
+        "cached_share": one.cached_share,
         **one.latencies,
         **one.rates,
     }
@@ -134,7 +139,14 @@ def row(one: Comparison, verdict: str | None = None) -> Mapping[str, object]:
     cells: dict[str, object] = {name: figure.value for name, figure in found.items()}
     for name in (*_INTERVALS, *_MEANS, *_RATIOS):
         cells |= {f"{name}_low": found[name].low, f"{name}_high": found[name].high}
-    return cells | _identity(one) | _counts(one) | {"verdict": verdict}
+    return cells | _repeats(one) | _identity(one) | _counts(one) | {"verdict": verdict}
+
+
+def _repeats(one: Comparison) -> dict[str, object]:
+    """Lowest and highest of the repeats, where there are several."""
+    found = {name: getattr(one.repeats, name) for name in _REPEATS}
+    low = {f"{name}_repeats_low": min(v, default=None) for name, v in found.items()}
+    return low | {f"{name}_repeats_high": max(v, default=None) for name, v in found.items()}
 
 
 def _identity(one: Comparison) -> dict[str, object]:

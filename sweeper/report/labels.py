@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sweeper.judge.compare import Comparison
 from sweeper.values import content_key
@@ -35,7 +35,7 @@ def heading(group: Group) -> str:
     sampling = f"{point.sampling.name} (T={point.sampling.temperature:g}, up to"
     return " · ".join(
         (
-            point.dataset.name,
+            point.dataset.label,
             f"{sampling} {point.sampling.max_tokens} tokens)",
             point.load.label,
             point.target,
@@ -86,9 +86,9 @@ def starred(one: Comparison) -> bool:
 
 def footnotes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """What a reader must know to read the table right."""
-    found = []
+    found: list[str] = []
     if any(c.synthetic for c in comparisons):
-        found.append("SYNTHETIC rows accept by a fixed rate: a control, not what the draft can do.")
+        found += _synthetic_kinds(comparisons)
     if any(starred(c) for c in comparisons):
         found.append(
             "* 1+A/S counts only steps that had a draft, and many had none (or nobody counted): "
@@ -100,6 +100,14 @@ def footnotes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
             "speed-up."
         )
     return tuple(found)
+
+
+def _synthetic_kinds(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    prompts = [c for c in comparisons if c.point.dataset.synthetic]
+    if prompts:
+        yield "SYNTHETIC prompts are random tokens: what drafts are worth on text, they cannot say."
+    if any(c.synthetic and not c.point.dataset.synthetic for c in comparisons):
+        yield "SYNTHETIC rows accept by a fixed rate: a control, not what the draft can do."
 
 
 def _several_gammas(comparisons: Sequence[Comparison]) -> bool:

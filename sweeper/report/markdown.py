@@ -20,6 +20,7 @@ from sweeper.report.labels import (
 )
 from sweeper.report.loadtable import LOAD_HEADER, load_rows
 from sweeper.report.rollout import rollouts_markdown
+from sweeper.report.slices import KEY, SliceTable, slice_tables
 from sweeper.report.wording import escape, verdict_markdown
 
 HEADER = (
@@ -82,7 +83,14 @@ def _section(group: Group) -> str:
     under_load = [_line([escape(cell) for cell in row]) for row in load_rows(group)]
     if under_load:
         under_load.insert(1, _line(("---",) * len(LOAD_HEADER)))
-    return "\n\n".join("\n".join(part) for part in (lines, under_load, odd) if part)
+    parts = ["\n".join(part) for part in (lines, under_load, odd) if part]
+    return "\n\n".join((*parts, *(_slices(table) for table in slice_tables(group, intervals=True))))
+
+
+def _slices(table: SliceTable) -> str:
+    head, *rows = ([escape(cell) for cell in row] for row in table.rows)
+    title = (f"### {table.title}", "", f"{KEY}.", "")
+    return "\n".join((*title, *map(_line, (head, ("---",) * len(head), *rows))))
 
 
 def _cells(one: Comparison, name: str) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ def _intervals(one: Comparison) -> dict[str, float]:
 
 def _tags(one: Comparison, sweep: Sweep) -> dict[str, str]:
     provenance = one.result.provenance if one.result else {}
-    sections = provenance if isinstance(provenance, dict) else {}
+    sections, point = provenance if isinstance(provenance, dict) else {}, one.point
     tags = {
         "sweep": sweep.id,
         "point_key": one.planned.key,
@@ -167,6 +167,7 @@ def _tags(one: Comparison, sweep: Sweep) -> dict[str, str]:
         "hardware": _pairs(sections.get("host")),
         "versions": _pairs(sections.get("versions")),
         "notes": "; ".join(one.notes),
+        "synthetic": "random prompts" if point.dataset.synthetic else "",
     }
     return {name: _cut(value, LONGEST_TAG) for name, value in tags.items() if value}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from sweeper.judge.arms import NOT_YET
@@ -25,6 +26,7 @@ from sweeper.report.labels import (
     remarks,
     starred,
 )
+from sweeper.report.slices import KEY, SliceTable, slice_tables
 
 METHOD_AT_LEAST = 11
 
@@ -176,6 +178,20 @@ def _print_group(console: Console, group: Group, layout: _Layout) -> None:
         _print_row(console, one, _fold(names[one.number], layout.widths[0]), layout)
     for sentence in remarks(group):
         console.print(Text(f"  {sentence}"))
+    console.print()
+    for table in slice_tables(group, intervals=False):
+        _print_slices(console, table)
+
+
+def _print_slices(console: Console, found: SliceTable) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
+    head, *rows = found.rows
+    for name in head:
+        table.add_column(Text(name), justify="right" if name else "left")
+    for cells in rows:
+        table.add_row(*map(Text, cells))
+    console.print(Text(f"{found.title} ({KEY})", style="bold"))
+    console.print(table)
     console.print()
 
 

@@ -67,7 +67,7 @@ def run(
     argv: Sequence[str],
     *,
     faults: Mapping[str, object] | None = None,
-    timeout: float = 120,
+    timeout: float = 240,
     cwd: Path | None = None,
 ) -> Done:
     done = subprocess.run(

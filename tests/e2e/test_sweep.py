@@ -291,7 +291,7 @@ def test_the_second_point_finds_a_cold_cache(tmp_path: Path) -> None:
     assert len(sweep.plan.groups) == 1 and len(results) == 2
     for result in results.values():
         assert result.counters["change"]["cached_tokens"] == 0
-        assert result.provenance["caches"].startswith("cold: prefix cache reset")
+        assert result.provenance["caches"]["prefix"] == "reset before every repeat"
 
 
 def test_too_many_failed_requests_make_a_point_invalid(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_resolved_settings_and_provenance_are_recorded(measured: SweepFolder) ->
     for planned in sweep_.plan.points:
         provenance = results[planned.number].provenance
         assert provenance["versions"]["vllm"].startswith("0.")
-        assert provenance["caches"].startswith("cold")
+        assert provenance["caches"]["prefix"] == "reset before every repeat"
         assert provenance["engine"]["runner"] in ("V1", "V2")
         resolved = provenance["resolved_speculative_config"]
         asked = planned.point.server.speculative

@@ -58,6 +58,7 @@ class Made:
     baseline: int | None = 0
     failed: int = 0
     provenance: dict[str, Any] = field(default_factory=lambda: PROVENANCE)
+    counters: dict[str, Any] = field(default_factory=dict)
 
 
 def point(method: str, gamma: int, /, **changes: Any) -> Point:
@@ -178,7 +179,7 @@ def _result(planned: PlannedPoint, made: Made) -> PointResult:
         started_at="2026-01-31T12:00:05+00:00",
         wall_s=6.0,
         server_folder="servers/x",
-        counters={},
+        counters=made.counters,
         warnings=(),
         provenance=made.provenance,
     )

@@ -36,7 +36,8 @@ def choices() -> list[tuple[str, str]]:
 
 NEEDS = {
     ("target", "own"): ["target.model=/somewhere"],
-    ("dataset", "jsonl"): ["dataset.file=prompts.jsonl"],
+    ("dataset", "jsonl"): ["dataset.path=prompts.jsonl"],
+    ("sampling", "own"): ["sampling.temperature=0.6"],
     ("server", "external"): ["server.base_url=http://127.0.0.1:8000"],
     ("quality", "judge_model"): ["quality.base_url=http://127.0.0.1:8000"],
 }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from sweeper.drive.datasets import digest, read_prompts
+from sweeper.drive.datasets import prompts_of
 from sweeper.errors import UserError
 from sweeper.plan.checkpoint import Absent, find
 from sweeper.plan.tokens import tokenizer
@@ -110,11 +109,8 @@ def _texts(coder: Any, ids: Sequence[int], cuts: Sequence[int]) -> list[str]:
 
 def prompts(dataset: Dataset) -> Json:
     """The turns of each prompt by its id; empty where the file is gone or has changed."""
-    path = Path(dataset.path)
     try:
-        if digest(path) != dataset.digest:
-            return {}
-        return {prompt.id: _turns(prompt) for prompt in read_prompts(path)}
+        return {prompt.id: _turns(prompt) for prompt in prompts_of(dataset)}
     except UserError:
         return {}
 

@@ -1,0 +1,73 @@
+"""What the repeats of one point say each for itself: a spread beside the interval over prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sweeper.judge.speedup import Pair
+from sweeper.measure.throughput import throughput
+from sweeper.values import Load, RequestRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """One value a repeat, in their order; empty for one repeat or where it is undefined."""
+
+    speedup: tuple[float, ...] = ()
+    output_tokens_per_s: tuple[float, ...] = ()
+    acceptance_rate: tuple[float, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """``over 3 repeats: speed-up 1.41 to 1.52, …``, empty without repeats."""
+        shown = [
+            f"{name} {min(values):.{digits}f} to {max(values):.{digits}f}"
+            for name, values, digits in (
+                ("speed-up", self.speedup, 2),
+                ("output rate", self.output_tokens_per_s, 1),
+                ("A/D", self.acceptance_rate, 3),
+            )
+            if values
+        ]
+        count = max(len(self.speedup), len(self.output_tokens_per_s), len(self.acceptance_rate))
+        return f"over {count} repeats: {', '.join(shown)}" if shown else ""
+
+
+def repeats_of(records: Sequence[RequestRecord], pairs: Sequence[Pair], load: Load) -> Repeats:
+    """``pairs`` are those the speed-up was taken from, none where it is undefined."""
+    good = [r for r in records if not r.error]
+    numbers = sorted({r.repeat for r in good})
+    if len(numbers) < 2:
+        return Repeats()
+    each = [[r for r in good if r.repeat == number] for number in numbers]
+    paired = [[p for p in pairs if p[1].repeat == number] for number in numbers]
+    return Repeats(
+        speedup=_all(paired, _ratio),
+        output_tokens_per_s=_all(each, lambda part: _rate(part, load)),
+        acceptance_rate=_all(each, _acceptance),
+    )
+
+
+def _all(parts: Sequence[Sequence[object]], of: Callable[..., float | None]) -> tuple[float, ...]:
+    found = [of(part) for part in parts]
+    return tuple(value for value in found if value is not None) if None not in found else ()
+
+
+def _rate(records: Sequence[RequestRecord], load: Load) -> float | None:
+    if load.overlapping:
+        return throughput(records, load).output_tokens_per_s
+    seconds = sum(r.request_time_s for r in records)
+    return sum(r.completion_tokens or 0 for r in records) / seconds if seconds else None
+
+
+def _acceptance(records: Sequence[RequestRecord]) -> float | None:
+    drafted = sum(r.spec.drafted for r in records if r.spec)
+    accepted = sum(r.spec.accepted for r in records if r.spec)
+    return accepted / drafted if drafted else None
+
+
+def _ratio(pairs: Sequence[Pair]) -> float | None:
+    base_s, mine_s = (sum(p[i].request_time_s for p in pairs) for i in (0, 1))
+    base, mine = (sum(p[i].completion_tokens or 0 for p in pairs) for i in (0, 1))
+    return (mine / mine_s) / (base / base_s) if base and mine and base_s and mine_s else None
