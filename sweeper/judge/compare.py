@@ -11,9 +11,8 @@ from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.cached import cache_notes, cached_share
 from sweeper.judge.comparable import start_remarks
-from sweeper.judge.counted import with_counters
 from sweeper.judge.output import OutputCheck
-from sweeper.judge.parts import Part, categories, lengths
+from sweeper.judge.parts import Part, lengths
 from sweeper.judge.repeats import Repeats, repeats_of
 from sweeper.judge.rollout import (
     Rollout,
@@ -77,7 +76,6 @@ class Comparison:
     paired: Paired | None = None
     notes: tuple[str, ...] = ()
     rollout: Rollout | None = None
-    categories: tuple[Part, ...] = ()
     lengths: tuple[Part, ...] = ()
     repeats: Repeats = field(default_factory=Repeats)
     cached_share: Figure = field(default_factory=lambda: undefined("no server counters"))
@@ -168,7 +166,6 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
         slices=beside.slices,
         synthetic=is_synthetic(arm.planned.point, arm.result),
         paired=beside.paired,
-        categories=categories(arm.records, seed=seed) if arm.usable else (),
         lengths=lengths(arm.records) if arm.usable else (),
         repeats=repeats,
         cached_share=cached_share(arm.result),
@@ -204,7 +201,6 @@ def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
         return _of_batches(arm, seed, slo)
     drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
     drafts = with_totals(drafts, arm.result.counters if arm.result else None, arm.records)
-    drafts = with_counters(drafts, arm.result)
     return drafts, _timing(arm, seed, slo)
 
 

@@ -11,10 +11,9 @@ from dataclasses import replace
 
 from sweeper.judge.acceptance import Acceptance
 from sweeper.judge.bootstrap import Figure
-from sweeper.judge.counted import FROM_COUNTERS
 from sweeper.values import Json, RequestRecord
 
-OF_COUNTERS = FROM_COUNTERS
+OF_COUNTERS = "from the server's counters over the whole point: no interval"
 
 
 def with_totals(found: Acceptance, counters: Json, records: Sequence[RequestRecord]) -> Acceptance:

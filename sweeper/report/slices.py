@@ -1,13 +1,13 @@
-"""Acceptance by category and by length as small tables, the same for every page."""
+"""Acceptance and speed-up by category and by length as small tables, the same for every page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
-from sweeper.judge.parts import Part
+from sweeper.judge.slices import Slice
 from sweeper.report.labels import Group, labels
 
 KEY = "A/D, and 1+A/S after the slash; empty where nothing was drafted"
@@ -25,41 +25,70 @@ def slice_tables(group: Group, *, intervals: bool) -> Iterator[SliceTable]:
     """Those of the tables that have something to show for a group."""
     arms = [c for c in group if c.completed and not c.point.is_baseline]
     names = labels(group)
-    for title, parts in (
-        ("acceptance by category", [c.categories for c in arms]),
-        ("acceptance by tokens of prompt and answer", [c.lengths for c in arms]),
+    heads = tuple(names[c.number] for c in arms)
+    by = {kind: [[s for s in c.slices if s.of == kind] for c in arms] for kind in _KINDS}
+    for title, kind, cell in (
+        ("acceptance by category", "category", lambda s: _accepted(s, intervals)),
+        ("speed-up by category", "category", lambda s: _interval(s.speedup, ".2f")),
+        ("acceptance by tokens of the answer", "output length", lambda s: _accepted(s, intervals)),
     ):
-        kinds = list(dict.fromkeys(s.name for of_one in parts for s in of_one))
-        if len(kinds) > 1 and any(s.drafted for of_one in parts for s in of_one):
-            head = ("", "requests", *(names[c.number] for c in arms))
-            if all(s.requests is None for of_one in parts for s in of_one):
-                head = ("", *head[2:])
-            rows = tuple(_row(kind, arms, parts, len(head), intervals) for kind in kinds)
-            yield SliceTable(title=title, rows=(head, *rows))
+        yield from _table(title, heads, by[kind], cell)
+    yield from _so_far(heads, arms)
 
 
-def _row(
-    kind: str,
-    arms: Sequence[Comparison],
-    parts: Sequence[Sequence[Part]],
-    width: int,
-    intervals: bool,
-) -> tuple[str, ...]:
-    found = [next((s for s in of_one if s.name == kind), None) for of_one in parts]
-    requests = max((s.requests or 0 for s in found if s), default=0)
-    first = (kind, str(requests)) if width > len(arms) + 1 else (kind,)
-    return (*first, *(_cell(one, intervals) for one in found))
+_KINDS = ("category", "output length")
 
 
-def _cell(one: Part | None, intervals: bool) -> str:
-    if one is None or one.acceptance_rate.value is None:
+def _table(
+    title: str,
+    heads: Sequence[str],
+    of_arms: Sequence[Sequence[Slice]],
+    cell: Callable[[Slice], str],
+) -> Iterator[SliceTable]:
+    """A row a slice; nothing where a single one is all there is, or all cells are empty."""
+    found = [{s.name: s for s in of_one} for of_one in of_arms]
+    kinds = list(dict.fromkeys(name for of_one in found for name in of_one))
+    requests = {kind: max(of[kind].requests for of in found if kind in of) for kind in kinds}
+    rows = [
+        (kind, str(requests[kind]), *(cell(of[kind]) if kind in of else "" for of in found))
+        for kind in kinds
+    ]
+    if len(kinds) > 1 and any(any(row[2:]) for row in rows):
+        yield SliceTable(title=title, rows=(("", "requests", *heads), *rows))
+
+
+def _so_far(heads: Sequence[str], arms: Sequence[Comparison]) -> Iterator[SliceTable]:
+    """A request grows through several ranges, so no count of requests belongs to one."""
+    found = [{part.name: part for part in c.lengths} for c in arms]
+    kinds = list(dict.fromkeys(name for of_one in found for name in of_one))
+    rows = tuple(
+        (
+            kind,
+            *(
+                f"{of[kind].acceptance_rate:.3f} / {of[kind].mean_acceptance_length:.2f}"
+                if kind in of
+                else ""
+                for of in found
+            ),
+        )
+        for kind in kinds
+    )
+    if len(kinds) > 1:
+        title = "acceptance by tokens of prompt and answer"
+        yield SliceTable(title=title, rows=(("", *heads), *rows))
+
+
+def _accepted(one: Slice, intervals: bool) -> str:
+    rate, length = one.rates.acceptance_rate, one.rates.mean_acceptance_length
+    if rate.value is None or length.value is None:
         return ""
-    rate, length = one.acceptance_rate, one.mean_acceptance_length
-    shown = f"{rate.value:.3f}{_interval(rate) if intervals else ''}"
+    shown = _interval(rate, ".3f") if intervals else f"{rate.value:.3f}"
     return f"{shown} / {length.value:.2f}"
 
 
-def _interval(figure: Figure) -> str:
-    if figure.low is None or figure.high is None:
+def _interval(figure: Figure, form: str) -> str:
+    if figure.value is None:
         return ""
-    return f" [{figure.low:.3f}, {figure.high:.3f}]"
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:{form}}"
+    return f"{figure.value:{form}} [{figure.low:{form}}, {figure.high:{form}}]"

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from sweeper.judge.compare import compare
 from sweeper.judge.judgement import judge
-from sweeper.judge.parts import categories, lengths
+from sweeper.judge.parts import lengths
+from sweeper.judge.slices import slices
 from sweeper.report.markdown import markdown
 from sweeper.report.runs import child
 from sweeper.report.tables import print_table
@@ -31,26 +32,27 @@ RECORDS = (
 
 
 def test_acceptance_by_category_is_pooled_within_it() -> None:
-    code, chat = categories(RECORDS, seed=0)
-    assert (code.name, code.requests, code.drafted) == ("code", 2, 40)
-    assert code.acceptance_rate.value == pytest.approx(30 / 40)
-    assert code.mean_acceptance_length.value == pytest.approx(1 + 30 / 20)
-    assert (chat.name, chat.acceptance_rate.value) == ("chat", 0.0)
+    code, chat = slices(RECORDS, None, "alone", seed=0)
+    assert (code.of, code.name, code.requests) == ("category", "code", 2)
+    assert code.rates.acceptance_rate.value == pytest.approx(30 / 40)
+    assert code.rates.mean_acceptance_length.value == pytest.approx(1 + 30 / 20)
+    assert (chat.name, chat.rates.acceptance_rate.value) == ("chat", 0.0)
+    assert (code.speedup.value, code.speedup.reason) == (None, "alone")
 
 
 def test_without_categories_there_are_none() -> None:
-    assert categories((drafts("a", None, [0, 1]),), seed=0) == ()
+    assert slices((drafts("a", None, [0, 1]),), None, "alone", seed=0) == ()
 
 
 def test_a_category_without_drafts_says_so() -> None:
-    (none, _) = categories((record("x", category="q"), *RECORDS[:1]), seed=0)
-    assert none.acceptance_rate.reason == "no per-request metrics"
+    (none, _) = slices((record("x", category="q"), *RECORDS[:1]), None, "alone", seed=0)
+    assert none.rates.acceptance_rate.reason == "no per-request metrics"
 
 
 def test_acceptance_by_length() -> None:
     short = drafts("a", None, [0, 0, 10])
     long = replace(drafts("b", None, [10, 0, 0]), prompt_tokens=600)
-    assert [(s.name, s.acceptance_rate.value) for s in lengths((short, long))] == [
+    assert [(s.name, s.acceptance_rate) for s in lengths((short, long))] == [
         ("0 to 128 tokens", 1.0),
         ("512 to 1024 tokens", 0.0),
     ]
