@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 from types import MappingProxyType
@@ -90,9 +90,6 @@ def _decided(
     )
     word, sentence = _word(cases, chosen, shown, ranking, missing)
     undecided = [case for case in cases if case.open and not case.against]
-    to_conclude = tuple(
-        f"{case.one.point.label}: {text}" for case in undecided for text in case.open
-    )
     return _verdict(
         group,
         candidates,
@@ -105,8 +102,17 @@ def _decided(
         chosen=None if chosen is None else chosen.one,
         shown=shown,
         words={case.one.number: case.word for case in cases},
-        to_conclude=(*to_conclude, *missing) if word == "inconclusive" else (),
+        to_conclude=(*_to_conclude(undecided), *missing) if word == "inconclusive" else (),
     )
+
+
+def _to_conclude(undecided: Sequence[_Case]) -> Iterator[str]:
+    """What is open, each sentence once with the settings it is about."""
+    about: dict[str, list[str]] = {}
+    for case in undecided:
+        for text in case.open:
+            about.setdefault(text, []).append(case.one.point.label)
+    return (f"{', '.join(labels)}: {text}" for text, labels in about.items())
 
 
 def _case(

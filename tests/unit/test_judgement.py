@@ -120,6 +120,14 @@ def test_an_open_verdict_says_how_many_prompts_would_settle_it(tmp_path: Path) -
     assert "does not settle 1.05 on 12 prompts; about " in workload.to_conclude[0]
 
 
+def test_what_is_open_for_several_settings_is_said_once(tmp_path: Path) -> None:
+    made = (BASE, FAST, AS_FAST, SLOW)
+    few = [replace(one, records=one.records[:4]) for one in made]
+    assert only(judged(tmp_path, *few)).to_conclude == (
+        "ngram γ=2, ngram γ=4, eagle3 γ=4: 4 prompts decide nothing; measure 5 or more",
+    )
+
+
 def test_twice_the_width_needs_four_times_the_prompts() -> None:
     narrow = Figure(value=1.1025, low=1.1025 / 1.05, high=1.1025 * 1.05)
     wide = Figure(value=1.1025, low=1.0, high=1.1025**2)
