@@ -23,22 +23,33 @@ def recommendation(one: Comparison) -> Recommendation:
     spec = one.point.server
     return Recommendation(
         speculative_config=spec.speculative,
-        command=serve_command(spec, spec.speculative),
+        command=serve_command(one, spec.speculative),
         sentence=_conditions(spec),
     )
 
 
-def serve_command(spec: ServerSpec, speculative: Json) -> str:
-    """``vllm serve …`` with the flags and variables the point was measured with."""
+def serve_command(one: Comparison, speculative: Json) -> str:
+    """``vllm serve …`` with the flags and variables the point was measured with.
+
+    vLLM's CPU build has no working ``vllm`` command; there it is the module that was measured.
+    """
+    spec = one.point.server
     config = ("--speculative-config", json.dumps(speculative, sort_keys=True))
     words = (
-        *("vllm", "serve", spec.model),
+        *((*spec.command, "--model") if _is_cpu_build(one) else ("vllm", "serve")),
+        spec.model,
         *(("--revision", spec.revision) if spec.revision else ()),
         *spec.args,
         *(config if speculative else ()),
     )
     env = [f"{name}={shlex.quote(value)}" for name, value in spec.env]
     return " ".join([*env, shlex.join(words)])
+
+
+def _is_cpu_build(one: Comparison) -> bool:
+    found = one.result.provenance if one.result else {}
+    versions = found.get("versions") if isinstance(found, dict) else None
+    return isinstance(versions, dict) and str(versions.get("torch")).endswith("+cpu")
 
 
 def _conditions(spec: ServerSpec) -> str:
@@ -99,7 +110,7 @@ def scheduled(one: Comparison, steps: Steps) -> Recommendation:
     text = f"above {last} requests at once nothing was measured, so nothing is drafted there"
     return Recommendation(
         speculative_config=speculative,
-        command=serve_command(spec, speculative),
+        command=serve_command(one, speculative),
         schedule=steps,
         sentence="; ".join(part for part in (_conditions(spec), text) if part),
     )

@@ -16,7 +16,7 @@ from sweeper.judge.judgement import judge
 from sweeper.judge.verdict import SYNTHETIC, Judgement, WorkloadVerdict
 from sweeper.judge.words import lines, recommended
 from sweeper.values import Load, RequestRecord, Slo, SpecCounts, Thresholds
-from tests.unit.sweeps import CHAT, Made, counts, folder, point, record
+from tests.unit.sweeps import CHAT, PROVENANCE, Made, counts, folder, point, record
 
 PROMPTS = 12
 LOOKUP = counts((2, 2, 6))
@@ -101,6 +101,15 @@ def test_the_command_is_that_of_the_measured_server(tmp_path: Path) -> None:
     assert found.overall.verdict == "deploy"
     assert found.overall.sentence == "ngram γ=2 for the one workload"
     assert found.overall.recommendation == only(found).recommendation
+
+
+def test_the_command_of_a_cpu_build_is_the_one_that_was_measured(tmp_path: Path) -> None:
+    here = PROVENANCE | {"versions": {"vllm": "0.32.0", "torch": "2.13.0+cpu"}}
+    base, fast = (replace(made, provenance=here) for made in (BASE, FAST))
+    assert only(judged(tmp_path, base, fast)).command == (
+        "vllm serve --model org/model "
+        """--speculative-config '{"method": "ngram", "num_speculative_tokens": 2}'"""
+    )
 
 
 def test_slower_settings_only_are_not_deployed(tmp_path: Path) -> None:
