@@ -162,8 +162,7 @@ class Workers:
         """TERM to all at once, then wait for each: they write what they have and stop."""
         self.waiting.clear()
         for process, _, _ in self.running.values():
-            if process.guard.stdin:
-                process.guard.stdin.close()
+            process.begin_to_stop()
         for name, (process, _, devices) in list(self.running.items()):
             self._reap(name, process, devices)
 

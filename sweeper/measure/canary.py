@@ -41,7 +41,8 @@ def facts(point: Point, sent: Request, answer: RequestRecord, probes: Json) -> d
 def probe(point: Point, like: Prompt, ask: Ask) -> dict[str, Json]:
     """Do equal seeds repeat an answer, and do other seeds change it?
 
-    Greedy answers must not change; sampled ones must, and must come again with their seed. A server
+    Greedy answers must not change, which one other seed shows; sampled ones must, and must come
+    again with their seed. A server
     that keeps a suffix tree of earlier answers drafts otherwise the second time, so that its draws
     differ too: there it cannot be seen.
 
@@ -50,13 +51,15 @@ def probe(point: Point, like: Prompt, ask: Ask) -> dict[str, Json]:
     sampling = replace(point.sampling, max_tokens=min(point.sampling.max_tokens, PROBE_TOKENS), n=1)
     (prompt,) = extra_prompts(like, [PROBE_TEXT], "probe")
     (first,) = requests_of([prompt], sampling)
-    others = [replace(first, body=first.body | {"seed": seed}) for seed in (11, 12, 13)]
-    answers = ask([first, first, *others])
+    seeds = (11,) if point.sampling.greedy else (11, 12, 13)
+    others = [replace(first, body=first.body | {"seed": seed}) for seed in seeds]
+    again = [] if point.sampling.greedy else [first]
+    answers = ask([first, *again, *others])
     for answer in answers:
         if answer.error:
             raise RequestError(f"a probe of the sampling fields failed: {answer.error}")
     said = [answer.token_ids or answer.text for answer in answers]
-    repeats, varies = said[0] == said[1], len(set(said[1:])) > 1
+    repeats, varies = said[0] == said[len(again)], len(set(said[len(again) :])) > 1
     return {
         "seed": None if point.warm or point.sampling.greedy else _word(repeats, "repeats"),
         "other_seeds": "change the answer" if varies else "give the same answer",

@@ -28,7 +28,8 @@ def print_rollouts(console: Console, judgement: Judgement) -> None:
         table = Table(title=Text(title), box=None, title_justify="left")
         for name in _HEADER:
             side: JustifyMethod = "left" if name == _HEADER[0] else "right"
-            table.add_column(Text(name), justify=side, no_wrap=True)
+            wraps = name in _HEADER[-2:]  # the others are short, and read badly in two lines
+            table.add_column(Text(name), justify=side, no_wrap=not wraps, overflow="fold")
         for row in rows:
             table.add_row(*map(Text, row))
         console.print(table)

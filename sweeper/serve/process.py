@@ -43,15 +43,19 @@ class ServerProcess:
                 self.end = {"exit": -signal.SIGKILL, "asked": False, "killed": [], "left": []}
         return None if self.end is None else int(self.end["exit"] or 0)
 
+    def begin_to_stop(self) -> None:
+        """Ask for the orderly end and do not wait for it; asking again changes nothing."""
+        if self.guard.stdin and not self.guard.stdin.closed:
+            with contextlib.suppress(OSError):
+                self.guard.stdin.write(b"stop")
+                self.guard.stdin.close()
+
     def stop(self) -> dict[str, Json]:
         """TERM, wait, KILL everything; returns the guard's report.
 
         :raises ServerError: when a process of the server could not be removed.
         """
-        if self.guard.stdin:
-            with contextlib.suppress(OSError):
-                self.guard.stdin.write(b"stop")
-                self.guard.stdin.close()
+        self.begin_to_stop()
         deadline = time.monotonic() + self.grace_s + _REAP_S
         while self.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -290,13 +290,14 @@ def test_concurrency_sweeps_on_one_server(tmp_path: Path) -> None:
 def test_a_point_of_refusals_is_invalid_and_says_so(tmp_path: Path) -> None:
     done = run(
         command("method=none", "load=closed", "dataset.limit=8", outputs=tmp_path),
-        faults={"reset_mid_stream": 12},
+        faults={"reset_mid_stream": 14},
     )
     assert done.status == 1
     _, results = read(only_sweep(tmp_path))
     (result,) = results.values()
     assert result.status == "invalid"
-    # Twelve answers are whole: the one that proves the start, canary, eight to warm up, and two.
+    # Fourteen answers are whole: the one that proves the start, the canary, two probes, eight to
+    # warm up, and two.
     assert result.reason.startswith("6 of 8 requests failed (max_error_rate=0); first: Client")
 
 
@@ -400,7 +401,7 @@ def test_a_server_that_refuses_three_in_ten(tmp_path: Path, allowed: float, stat
     values = ("method=none", "load=closed", "load.concurrency=2", "dataset.limit=20")
     done = run(
         command(*values, f"max_error_rate={allowed}", outputs=tmp_path),
-        faults={"http_503_share": 0.3},
+        faults={"http_503_share": 0.3, "http_503_after": 4},  # the start, canary, two probes
     )
     folder = only_sweep(tmp_path)
     (line,) = csv.DictReader(folder.points_csv.read_text().splitlines())

@@ -131,6 +131,7 @@ def test_files_are_artifacts_beside_the_database(outputs: Path) -> None:
         "index.html",
         "points.csv",
         "points.parquet",
+        "recommended.json",
         "report.md",
         "requests.parquet",
         "sweep.json",

@@ -11,7 +11,8 @@ steps without a draft, T tokens cut at the end. Faults: environment variable ``F
 
     exit_at_start {code, message, after_s}  slow_start_s  never_ready  start_log (list of lines)
     die_after_requests [n]  hang_after_requests [n]  freeze_accepts_after [n]  accept_nothing [n]
-    reset_mid_stream [n]  in_stream_error [n]  no_usage [n]  no_spec_metrics [n]  http_503_share
+    reset_mid_stream [n]  in_stream_error [n]  no_usage [n]  no_spec_metrics [n]
+    http_503_share (of the requests after the first http_503_after)
     wrong_gamma (number)  wrong_model_name (name)  wrong_text_share (only with speculation)
     wrong_logprobs (nats, of rollout batches)
     ignore_sigterm  sigterm_waits_for_streams (as vLLM without --shutdown-timeout)  spawn_child

@@ -123,7 +123,8 @@ class Server:
             raise Refused(500, DEAD, "InternalServerError")
         if hit("hang_after_requests", number):
             await asyncio.Event().wait()
-        if int(number * share) > int((number - 1) * share):
+        asked = max(0, number - FAULTS.get("http_503_after", 0))
+        if int(asked * share) > int((asked - 1) * share):
             raise Refused(503, "The server is overloaded.", "ServiceUnavailableError")
         body = await request.json()
         if engine_rollout.is_batch(body):
