@@ -20,7 +20,7 @@ from sweeper.report.labels import (
 )
 from sweeper.report.loadtable import LOAD_HEADER, load_rows
 from sweeper.report.rollout import rollouts_markdown
-from sweeper.report.slices import KEY, SliceTable, slice_tables
+from sweeper.report.slices import SliceTable, slice_tables
 from sweeper.report.wording import escape, verdict_markdown
 
 HEADER = (
@@ -89,7 +89,7 @@ def _section(group: Group) -> str:
 
 def _slices(table: SliceTable) -> str:
     head, *rows = ([escape(cell) for cell in row] for row in table.rows)
-    title = (f"### {table.title}", "", f"{KEY}.", "")
+    title = (f"### {table.title}", "", f"{table.key}.", "")
     return "\n".join((*title, *map(_line, (head, ("---",) * len(head), *rows))))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
@@ -11,6 +11,7 @@ from sweeper.judge.slices import Slice
 from sweeper.report.labels import Group, labels
 
 KEY = "A/D, and 1+A/S after the slash; empty where nothing was drafted"
+SPEED_KEY = "over the prompts of each, with its interval; empty where there is one prompt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,7 @@ class SliceTable:
 
     title: str
     rows: tuple[tuple[str, ...], ...]
+    key: str = KEY
 
 
 def slice_tables(group: Group, *, intervals: bool) -> Iterator[SliceTable]:
@@ -27,12 +29,16 @@ def slice_tables(group: Group, *, intervals: bool) -> Iterator[SliceTable]:
     names = labels(group)
     heads = tuple(names[c.number] for c in arms)
     by = {kind: [[s for s in c.slices if s.of == kind] for c in arms] for kind in _KINDS}
-    for title, kind, cell in (
-        ("acceptance by category", "category", lambda s: _accepted(s, intervals)),
-        ("speed-up by category", "category", lambda s: _interval(s.speedup, ".2f")),
-        ("acceptance by tokens of the answer", "output length", lambda s: _accepted(s, intervals)),
+
+    def accepted(one: Slice) -> str:
+        return _accepted(one, intervals)
+
+    for title, key, kind, cell in (
+        ("acceptance by category", KEY, "category", accepted),
+        ("speed-up by category", SPEED_KEY, "category", lambda s: _interval(s.speedup, ".2f")),
+        ("acceptance by tokens of the answer", KEY, "output length", accepted),
     ):
-        yield from _table(title, heads, by[kind], cell)
+        yield from (replace(t, key=key) for t in _table(title, heads, by[kind], cell))
     yield from _so_far(heads, arms)
 
 

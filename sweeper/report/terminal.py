@@ -26,7 +26,7 @@ from sweeper.report.labels import (
     remarks,
     starred,
 )
-from sweeper.report.slices import KEY, SliceTable, slice_tables
+from sweeper.report.slices import SliceTable, slice_tables
 
 METHOD_AT_LEAST = 11
 
@@ -190,7 +190,7 @@ def _print_slices(console: Console, found: SliceTable) -> None:
         table.add_column(Text(name), justify="right" if name else "left")
     for cells in rows:
         table.add_row(*map(Text, cells))
-    console.print(Text(f"{found.title} ({KEY})", style="bold"))
+    console.print(Text(f"{found.title} ({found.key})", style="bold"))
     console.print(table)
     console.print()
 
