@@ -71,7 +71,7 @@ class Limits:
         """By the names of Python's ``resource``; set inside, where they count this run alone."""
         mega = 1024 * 1024
         return {
-            "RLIMIT_CPU": max(1, round(self.seconds)),
+            "RLIMIT_CPU": round(self.seconds) + 2,  # of one process; the clock ends it first
             "RLIMIT_AS": self.memory_mb * mega,
             "RLIMIT_NPROC": self.processes,
             "RLIMIT_FSIZE": self.files_mb * mega,
