@@ -69,7 +69,6 @@ class Comparison:
     speedup_throughput: Figure
     speedup_tpot: Figure
     step_cost: Figure
-    identical_share: Figure
     output: OutputCheck
     slices: tuple[Slice, ...]
     synthetic: bool
@@ -87,6 +86,10 @@ class Comparison:
     @property
     def point(self) -> Point:
         return self.planned.point
+
+    @property
+    def identical_share(self) -> Figure:
+        return self.output.identical_share
 
     @property
     def speedup_by(self) -> str:
@@ -161,7 +164,6 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
         speedup_throughput=beside.throughput,
         speedup_tpot=beside.tpot,
         step_cost=beside.step_cost,
-        identical_share=beside.output.identical_share,
         output=beside.output,
         slices=beside.slices,
         synthetic=is_synthetic(arm.planned.point, arm.result),
@@ -177,6 +179,7 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
             *(rollout_notes(batches) if batches else ()),
             *beside.notes,
             *_output_notes(beside.output),
+            *(_cut_notes(arm, beside.output) if arm.planned.point.is_baseline else ()),
             *(start_remarks(arm.result, base.result if base else None) if arm.result else ()),
         ),
         rollout=batches,
@@ -220,6 +223,13 @@ def _of_batches(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
         output_tokens_per_s=found.output_tokens_per_s,
     )
     return rollout_acceptance(arm.batches, baseline=point.is_baseline, seed=seed), times
+
+
+def _cut_notes(arm: Arm, output: OutputCheck) -> Iterator[str]:
+    """Low quality of every arm may be the length limit's doing; said once, of the baseline."""
+    cut = sum(record.finish_reason == "length" for record in arm.records)
+    if cut and output.quality.value is not None:
+        yield f"quality counts {cut} of {len(arm.records)} answers that were cut at max_tokens"
 
 
 def _output_notes(output: OutputCheck) -> Iterator[str]:

@@ -206,7 +206,7 @@ def divergences(pairs: Sequence[Pair], floor: Noise) -> tuple[Divergence, ...]:
 def _divergence(base: RequestRecord, other: RequestRecord, floor: Noise) -> Divergence:
     at = _position(base.token_ids, other.token_ids)
     kind, size, at_least = _kind(base, other, at, floor)
-    shared = _first_difference(base.text, other.text)
+    shared = _start_of_word(base.text, _first_difference(base.text, other.text))
     return Divergence(
         prompt_id=other.prompt_id,
         position=at,
@@ -246,6 +246,11 @@ def _position(one: Sequence[int] | None, other: Sequence[int] | None) -> int | N
 def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:
     differing = (n for n, (x, y) in enumerate(zip(one, other, strict=False)) if x != y)
     return next(differing, min(len(one), len(other)))
+
+
+def _start_of_word(text: str, end: int) -> int:
+    """Where the word around ``end`` begins, so that nobody has to read half of it."""
+    return end - len(text[:end].split(" ")[-1].split("\n")[-1])
 
 
 def _token(record: RequestRecord, at: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""One server process under its guard: start, look, stop. The only module that starts processes."""
+"""One process under its guard: start, look, stop. How every server and local worker is started."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def run(
     argv: Sequence[str],
     *,
     faults: Mapping[str, object] | None = None,
-    timeout: float = 240,
+    timeout: float = 120,
     cwd: Path | None = None,
 ) -> Done:
     done = subprocess.run(

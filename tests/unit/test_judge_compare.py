@@ -8,7 +8,8 @@ import pytest
 
 from sweeper.errors import StoreError
 from sweeper.judge.compare import Comparison, compare
-from sweeper.store import SweepFolder
+from sweeper.scores import Grade, Quality
+from sweeper.store import SweepFolder, read_sweep, to_json, write_json
 from sweeper.values import Point, RequestRecord
 from tests.unit.sweeps import PROVENANCE, Made, counts, folder, point, record
 
@@ -244,6 +245,26 @@ def test_tokens_that_do_not_add_up_are_said(tmp_path: Path) -> None:
     odd = tuple(record(f"p{n}", tokens=50, spec=counts((1, 0, 0, 0, 2))) for n in range(6))
     expected = "6 of 6 requests: tokens and steps do not add up"
     assert second(tmp_path, records=odd).notes == (expected,)
+
+
+@pytest.mark.parametrize(
+    "finish,notes",
+    [
+        ("length", ("quality counts 6 of 6 answers that were cut at max_tokens",)),
+        ("stop", ()),
+    ],
+)
+def test_quality_of_cut_answers_is_said_once(
+    tmp_path: Path, finish: str, notes: tuple[str, ...]
+) -> None:
+    records = tuple(replace(r, finish_reason=finish) for r in BASE.records)
+    made = folder(tmp_path, replace(BASE, records=records))
+    grade = Grade(prompt_id="p0", turn=0, repeat=0, passed=False)
+    write_json(
+        made.point(read_sweep(made).plan.points[0]).quality,
+        to_json(Quality(grader="unit_tests", key="k", grades=(grade,))),
+    )
+    assert compare(made)[0].notes == notes
 
 
 def test_synthetic_acceptance_is_recognised(tmp_path: Path) -> None:

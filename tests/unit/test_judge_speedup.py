@@ -90,7 +90,7 @@ def test_turns_of_a_prompt_stay_together() -> None:
     assert same(request_time_ratio(pair(*two), seed=0), once)
 
 
-@pytest.mark.parametrize("prompts", [8, 40])
+@pytest.mark.parametrize("prompts", [5, 8, 40])
 def test_the_interval_covers_a_known_ratio_as_often_as_it_says(prompts: int) -> None:
     generator = np.random.default_rng(20260131)
     covered = sum(_covers(generator, prompts, truth=1.5) for _ in range(1000))
