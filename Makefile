@@ -19,8 +19,8 @@ ui: setup  ## look at results in the browser
 	@$(BIN)/python -m sweeper.ui
 
 test: setup lint  ## everything CI runs; starts real servers, minutes
-	@$(BIN)/python -m pytest -q -n $(WORKERS) -m "not long and not vllm and not slurm"
-	@$(BIN)/python -m pytest -q -m "(vllm or slurm) and not long"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not vllm and not slurm"
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m "(vllm or slurm) and not long"
 
 unit: setup  ## the tests that start nothing; seconds
 	@$(BIN)/python -m pytest -q -n $(WORKERS) tests/unit

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -88,9 +92,19 @@ def test_the_key_is_nowhere_in_the_files(measured: SweepFolder) -> None:
             assert b"VLLM_API_KEY" not in path.read_bytes(), path
 
 
-def test_nothing_is_left_running() -> None:
-    names = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
-    assert [n for n in names if "VLLM::" in n and "sweeper" in n] == []
+def test_nothing_is_left_running(measured: SweepFolder) -> None:
+    """A server leads a session of its own, and all it starts stays in it."""
+    infos = [json.loads(path.read_text()) for path in measured.path.glob("servers/*/server.json")]
+    leaders = {info["pid"] for info in infos}
+    assert len(leaders) == 3
+    left = {pid: name for pid, name, session in sessions() if session in leaders}
+    assert left == {}
+
+
+def sessions() -> Iterator[tuple[int, str, int]]:
+    for process in psutil.process_iter(["name"]):
+        with contextlib.suppress(ProcessLookupError):
+            yield process.pid, process.info["name"], os.getsid(process.pid)
 
 
 def test_greedy_acceptance_is_the_same_a_second_time(measured: SweepFolder, tmp_path: Path) -> None:
