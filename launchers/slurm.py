@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +21,7 @@ from sweeper.jobs.watch import Patience, watch
 from sweeper.measure.group import GroupRun
 from sweeper.measure.measurement import unmeasured
 from sweeper.plan.parallel import gpus
+from sweeper.report.outcome import INTERRUPTED
 from sweeper.serve.installed import installed
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Group
@@ -71,30 +70,41 @@ class SlurmLauncher:
     def map(self, run: GroupRun, groups: Sequence[Group]) -> bool:
         """Submit every group and watch; ``False`` when they go on without us.
 
-        Ctrl-C cancels what was submitted, by id; a second one leaves at once.
+        Ctrl-C cancels what was submitted, by id, and waits for its end; a second one leaves at
+        once, with exit status 130 and without a report.
 
         :raises UserError: when Slurm takes none of them.
         """
         folder = SweepFolder(run.sweep_dir)
-        submitted = self._submit(run, folder, groups)
-        if self.detach:
-            return False
-        patience = Patience(poll_s=self.poll_s, queue_s=self.queue_s, grace_s=self.grace_s)
+        submitted: list[Group] = []
         try:
-            watch(folder, run.sweep, submitted, queue.SlurmQueue(), run.emit, patience)
+            self._submit(run, folder, groups, submitted)
+            if self.detach:
+                return False
+            self._watch(run, folder, submitted)
         except KeyboardInterrupt:
-            _cancel(folder, submitted, run)
-            watch(folder, run.sweep, submitted, queue.SlurmQueue(), run.emit, patience)
+            try:
+                _cancel(folder, submitted, run)
+                self._watch(run, folder, submitted)
+            except KeyboardInterrupt:
+                text = f"left; what the jobs still write: python -m sweeper.collect {folder.path}"
+                run.emit(Event(kind="warning", text=text))
+                raise SystemExit(INTERRUPTED) from None
             raise
         return True
 
-    def _submit(self, run: GroupRun, folder: SweepFolder, groups: Sequence[Group]) -> list[Group]:
-        """The groups that Slurm took; points of others get their end here."""
+    def _watch(self, run: GroupRun, folder: SweepFolder, groups: Sequence[Group]) -> None:
+        patience = Patience(poll_s=self.poll_s, queue_s=self.queue_s, grace_s=self.grace_s)
+        watch(folder, run.sweep, groups, queue.SlurmQueue(), run.emit, patience)
+
+    def _submit(
+        self, run: GroupRun, folder: SweepFolder, groups: Sequence[Group], taken: list[Group]
+    ) -> None:
+        """Adds to ``taken`` the groups that Slurm took; points of others get their end here."""
         code = copy_code(folder.code)
         cap = int(self._given().get("array_parallelism", 256))
         planned = chunks(self._alike(groups), queue.max_array_size(), cap)
         ids: list[str] = []
-        taken: list[Group] = []
         refused = ""
         for chunk in planned:
             after = ids[chunk.after] if chunk.after is not None else ""
@@ -108,7 +118,6 @@ class SlurmLauncher:
             if not taken:
                 raise UserError(f"Slurm refused the job: {refused}")
             _not_submitted(run, folder, chunk, refused)
-        return taken
 
     def _submit_chunk(
         self, run: GroupRun, folder: SweepFolder, chunk: Chunk, code: str, after: str
@@ -118,7 +127,7 @@ class SlurmLauncher:
         first = chunk.groups[0]
         parameters = self._parameters(first, run, chunk, after)
         tasks = [self._task(run, group, code, parameters) for group in chunk.groups]
-        with _outside_of_jobs():
+        with queue.outside_of_jobs():
             executor = submitit.SlurmExecutor(folder.submitit, python=self._python(folder))
             executor.update_parameters(**parameters)
             jobs = executor.map_array(run_task, tasks)
@@ -191,7 +200,7 @@ class SlurmLauncher:
             named["srun_args"] = [f"--cpus-per-task={cpus}", *(named.get("srun_args") or ())]
         delay = named.pop("signal_delay_s", None) or min(self.warning_s, limit * 60 / 4)
         return {
-            "job_name": f"sweeper-{run.sweep}",
+            "job_name": _job_name(run),
             **asked,
             **{k: v for k, v in named.items() if v not in (0, "") or k != "gpus_per_node"},
             **dependency,
@@ -208,19 +217,6 @@ def _refusals() -> tuple[type[Exception], ...]:
     return (FailedJobError, FailedSubmissionError, OSError)
 
 
-@contextlib.contextmanager
-def _outside_of_jobs() -> Iterator[None]:
-    """submitit calls sbatch with our variables; those of a job around us would mislead it."""
-    before = dict(os.environ)
-    os.environ.clear()
-    os.environ.update(queue.outside(before))
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 def _not_submitted(run: GroupRun, folder: SweepFolder, chunk: Chunk, why: str) -> None:
     for group in chunk.groups:
         for planned in group.points:
@@ -229,13 +225,22 @@ def _not_submitted(run: GroupRun, folder: SweepFolder, chunk: Chunk, why: str) -
             run.emit(Event(kind="point_ended", point=planned.number, text=result.reason))
 
 
+def _job_name(run: GroupRun) -> str:
+    return f"sweeper-{run.sweep}"
+
+
 def _cancel(folder: SweepFolder, groups: Sequence[Group], run: GroupRun) -> None:
+    """Also what Slurm had just taken when Ctrl-C came, and that is not in our files yet."""
     tried = [attempts(folder.group(group.key)) for group in groups]
-    jobs = sorted({one[-1].job.partition("_")[0] for one in tried if one})
+    ours = {one[-1].job for one in tried if one}
     try:
+        ours |= queue.named(_job_name(run))
+        jobs = sorted({one.partition("_")[0] for one in ours})
         queue.cancel(jobs)
     except ServerError as problem:
-        text = f"not cancelled: {problem}; later: scancel {' '.join(jobs)}"
+        known = " ".join(sorted({one.partition("_")[0] for one in ours}))
+        text = f"not cancelled: {problem}; later: scancel {known or f'--name={_job_name(run)}'}"
     else:
         text = f"cancelled jobs {', '.join(jobs)}; waiting for their end, Ctrl-C again to leave now"
+        text = text if jobs else "no job was submitted"
     run.emit(Event(kind="warning", text=text))

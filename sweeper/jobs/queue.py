@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sweeper.errors import ServerError
@@ -35,6 +36,19 @@ def outside(environ: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
+@contextlib.contextmanager
+def outside_of_jobs() -> Iterator[None]:
+    """For submitit, which calls sbatch with our variables: those of a job around us mislead it."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(outside(before))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def queue() -> dict[str, Queued]:
     """Every job of ours that is not over, by id; array tasks as ``12_3``.
 
@@ -47,6 +61,15 @@ def queue() -> dict[str, Queued]:
         state, node, reason = (*rest.split("|", 2), "", "")[:3]
         found[job.strip()] = Queued(state=state, node=node, reason=reason)
     return found
+
+
+def named(name: str) -> set[str]:
+    """Ids of our jobs of that name that are not over; of an array, that of all of it.
+
+    :raises ServerError: when Slurm does not answer.
+    """
+    text = _slurm("squeue", "-h", "-u", getpass.getuser(), f"--name={name}", "-o", "%F")
+    return set(text.split())
 
 
 def ending(job: str) -> str:

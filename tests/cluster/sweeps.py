@@ -54,12 +54,26 @@ def run(
 
 
 def start(
-    cluster: Cluster, line: Sequence[str], shims: Path | None = None
+    cluster: Cluster,
+    line: Sequence[str],
+    shims: Path | None = None,
+    faults: Mapping[str, object] | None = None,
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
         line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
-        env=variables(cluster, None, shims), start_new_session=True,
+        env=variables(cluster, faults, shims), start_new_session=True,
     )  # fmt: skip
+
+
+def first_lines(process: subprocess.Popen[str], until: str) -> str:
+    """What it prints up to the line that has ``until`` in it, or to its end."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if until in line:
+            break
+    return "".join(lines)
 
 
 def end(process: subprocess.Popen[str]) -> Done:

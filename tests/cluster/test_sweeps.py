@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 import time
@@ -21,6 +22,7 @@ from tests.cluster.sweeps import (
     argv,
     collect,
     end,
+    first_lines,
     folder_of,
     measuring,
     nothing_is_left,
@@ -101,6 +103,41 @@ def test_ctrl_c_cancels_what_runs_and_what_waits(cluster: Cluster, tmp_path: Pat
     assert [found[n].status for n in range(4)] == ["completed"] + ["preempted"] * 3
     assert "never began to measure" in found[3].reason
     resume_completes(cluster, tmp_path, line)
+
+
+def test_a_second_ctrl_c_leaves_at_once(cluster: Cluster, tmp_path: Path) -> None:
+    """The servers do not stop when they are told to; what they wrote is collected later."""
+    stubborn = {"ignore_sigterm": True}
+    line = argv(tmp_path, *SLOW, "server.stop_timeout_s=25")
+    process = start(cluster, line, faults=stubborn)
+    folder = folder_of(tmp_path)
+    measuring(folder, 4)
+    process.send_signal(signal.SIGINT)
+    said = first_lines(process, "Ctrl-C again to leave now")
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    done = end(process)
+    assert time.monotonic() - began < 10
+    assert done.status == 130
+    assert f"left; what the jobs still write: python -m sweeper.collect {folder.path}" in done.out
+    assert "Traceback" not in said + done.out and "baseline" not in done.out  # and no report
+    collected = collect(cluster, folder)
+    assert collected.status == 1, collected.out
+    assert set(statuses(folder)) <= {"completed", "preempted"} and "preempted" in statuses(folder)
+    nothing_is_left(cluster)
+
+
+def test_ctrl_c_while_slurm_takes_a_job_cancels_it_too(cluster: Cluster, tmp_path: Path) -> None:
+    """sbatch has put the job into the queue and has not come back to say its id."""
+    shims = tmp_path / "bin"
+    shim(shims, "sbatch", f'{shutil.which("sbatch")} "$@" >/dev/null; sleep 60')
+    process = start(cluster, argv(tmp_path, "gamma=4", SLOW_ENGINE, "dataset.limit=8"), shims)
+    wait_until(lambda: cluster.jobs() != "", "a job in the queue", PATIENT_S)
+    process.send_signal(signal.SIGINT)
+    done = end(process)
+    assert done.status == 130, done.out
+    assert "cancelled jobs " in done.out and "Traceback" not in done.out
+    nothing_is_left(cluster)
 
 
 def test_a_container_gets_the_gpus_its_server_needs(cluster: Cluster, tmp_path: Path) -> None:
