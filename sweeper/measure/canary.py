@@ -11,9 +11,15 @@ from dataclasses import replace
 
 from sweeper.drive.requests import CANARY_TEXT, PROBE_TEXT, Request, extra_prompts, requests_of
 from sweeper.errors import RequestError
-from sweeper.values import Json, Point, Prompt, RequestRecord
+from sweeper.values import Json, Point, Prompt, RequestRecord, Sampling
 
 PROBE_TOKENS = 16
+CUTS = {"top_p": (1.0, 1e-6), "top_k": (0, 1), "min_p": (0.0, 1.0)}
+"""Neutral, and so narrow that only the most likely token is left."""
+PENALTIES = {"presence_penalty": (0.0, 2.0), "frequency_penalty": (0.0, 2.0),
+             "repetition_penalty": (1.0, 10.0)}  # fmt: skip
+"""Neutral, and strong."""
+PENALISED_TEXT = "Say it again and again: yes yes yes yes yes yes yes yes yes yes yes yes"
 Ask = Callable[[Iterable[Request]], list[RequestRecord]]
 """Sends requests one after another and gives their records in that order."""
 
@@ -39,12 +45,12 @@ def facts(point: Point, sent: Request, answer: RequestRecord, probes: Json) -> d
 
 
 def probe(point: Point, like: Prompt, ask: Ask) -> dict[str, Json]:
-    """Do equal seeds repeat an answer, and do other seeds change it?
+    """Do equal seeds repeat an answer, do other seeds change it, and is every cut-off and penalty
+    that the point sets in force?
 
     Greedy answers must not change, which one other seed shows; sampled ones must, and must come
-    again with their seed. A server
-    that keeps a suffix tree of earlier answers drafts otherwise the second time, so that its draws
-    differ too: there it cannot be seen.
+    again with their seed. A server that keeps a suffix tree of earlier answers drafts otherwise the
+    second time, so that its draws differ too: there seeds and cut-offs cannot be seen.
 
     :raises RequestError: a probe failed.
     """
@@ -54,16 +60,49 @@ def probe(point: Point, like: Prompt, ask: Ask) -> dict[str, Json]:
     seeds = (11,) if point.sampling.greedy else (11, 12, 13)
     others = [replace(first, body=first.body | {"seed": seed}) for seed in seeds]
     again = [] if point.sampling.greedy else [first]
-    answers = ask([first, *again, *others])
-    for answer in answers:
-        if answer.error:
-            raise RequestError(f"a probe of the sampling fields failed: {answer.error}")
-    said = [answer.token_ids or answer.text for answer in answers]
+    said = _said(ask, [first, *again, *others])
     repeats, varies = said[0] == said[len(again)], len(set(said[len(again) :])) > 1
     return {
         "seed": None if point.warm or point.sampling.greedy else _word(repeats, "repeats"),
         "other_seeds": "change the answer" if varies else "give the same answer",
+        **({} if point.sampling.greedy or point.warm else _cuts(first, ask)),
+        **_penalties(first.body, like, sampling, ask),
     }
+
+
+def _said(ask: Ask, requests: Iterable[Request]) -> list[tuple[int, ...] | str]:
+    answers = ask(requests)
+    for answer in answers:
+        if answer.error:
+            raise RequestError(f"a probe of the sampling fields failed: {answer.error}")
+    return [answer.token_ids or answer.text for answer in answers]
+
+
+def _cuts(first: Request, ask: Ask) -> dict[str, Json]:
+    """Is each cut-off that the point sets obeyed? At its narrowest, no seed changes anything."""
+    neutral = {name: at for name, (at, _) in CUTS.items()}
+    found: dict[str, Json] = {}
+    for name, (at, narrowest) in CUTS.items():
+        if first.body.get(name) not in (None, at):
+            hot = first.body | neutral | {"temperature": 2.0, name: narrowest}
+            one, other = _said(ask, [replace(first, body=hot | {"seed": n}) for n in (11, 12)])
+            found[name] = "kept" if one == other else "ignored"
+    return found
+
+
+def _penalties(body: Json, like: Prompt, sampling: Sampling, ask: Ask) -> dict[str, Json]:
+    """Does each penalty that the point sets do anything to a greedy answer that repeats itself?"""
+    names = [name for name, (at, _) in PENALTIES.items() if body.get(name) not in (None, at)]
+    if not names:
+        return {}
+    (prompt,) = extra_prompts(like, [PENALISED_TEXT], "probe")
+    (sent,) = requests_of([prompt], sampling)
+    neutral = {name: at for name, (at, _) in PENALTIES.items()}
+    plain = sent.body | neutral | {"temperature": 0.0}
+    bodies = [plain, *(plain | {name: PENALTIES[name][1]} for name in names)]
+    without, *strong = _said(ask, [replace(sent, body=one) for one in bodies])
+    words = ("in force" if one != without else "without effect" for one in strong)
+    return dict(zip(names, words, strict=True))
 
 
 def _word(holds: bool, word: str) -> str:
@@ -75,6 +114,10 @@ def warnings(found: dict[str, Json], point: Point) -> list[str]:
     said = [
         f"the canary shows that {name} is ignored" for name, v in found.items() if v == "ignored"
     ]
+    said += [
+        f"the canary shows no effect of {name}, however strong"
+        for name in PENALTIES if found.get(name) == "without effect"
+    ]  # fmt: skip
     if found.get("seed") == "never repeats":
         said.append("the same seed gave two different answers: sampling cannot be repeated here")
     varies = found.get("other_seeds") == "change the answer"

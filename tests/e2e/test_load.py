@@ -420,3 +420,18 @@ def test_a_draft_that_dies_half_way_is_told_though_the_mean_looks_plausible(tmp_
     (result,) = results.values()
     (told,) = [w for w in result.warnings if w.startswith("no draft was accepted from ")]
     assert told in done.out
+
+
+def test_arms_that_do_not_both_obey_a_field_are_not_compared(tmp_path: Path) -> None:
+    name = "repetition_penalty"
+    values = ("method=ngram", "gamma=2", f"sampling.{name}=1.2", "dataset.limit=3")
+    done = run(
+        command(*values, outputs=tmp_path), faults={"ignored_fields": [name], "when_gamma": 2}
+    )
+    assert done.status == 0, done.out + done.err
+    assert f"the canary shows no effect of {name}, however strong" in done.out
+    rows = csv.DictReader(only_sweep(tmp_path).points_csv.read_text().splitlines())
+    (row,) = [row for row in rows if row["method"] == "ngram"]
+    assert row["speedup"] == ""
+    told = f"canary.{name} is without effect here and in force for the baseline"
+    assert told in row["speedup_reason"]

@@ -14,6 +14,7 @@ steps without a draft, T tokens cut at the end. Faults: environment variable ``F
     reset_mid_stream [n]  in_stream_error [n]  no_usage [n]  no_spec_metrics [n]
     http_503_share (of the requests after the first http_503_after)
     wrong_gamma (number)  wrong_model_name (name)  wrong_text_share (only with speculation)
+    ignored_fields (list of names: sampling fields that do nothing)
     wrong_logprobs (nats, of rollout batches)
     ignore_sigterm  sigterm_waits_for_streams (as vLLM without --shutdown-timeout)  spawn_child
     when_gamma (the faults are for the server with this many draft tokens, 0 for the baseline)

@@ -41,6 +41,22 @@ def likely(token: int) -> list[tuple[int, float]]:
     return [(token, -0.1), (token + 1, -2.5)]
 
 
+def obeyed(body: dict[str, Any], name: str, neutral: float) -> float:
+    """The value of a sampling field, as if it were not there where it is ignored."""
+    return neutral if name in FAULTS.get("ignored_fields", ()) else body.get(name) or neutral
+
+
+def only_the_likeliest(body: dict[str, Any]) -> bool:
+    cut = obeyed(body, "top_p", 1.0) < 1e-3 or obeyed(body, "top_k", 0) == 1
+    return cut or (body.get("temperature", 1.0) or 0.0) < 1e-5 or obeyed(body, "min_p", 0.0) >= 1
+
+
+def penalties(body: dict[str, Any]) -> str:
+    """Other words for strong penalties."""
+    names = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
+    return "".join(f"\n{n}" for n, at in names.items() if obeyed(body, n, at) > at + 1)
+
+
 def write(
     model: str, prompt: str, body: dict[str, Any], limit: int, spec: dict[str, Any] | None
 ) -> tuple[list[str], str]:
@@ -48,9 +64,8 @@ def write(
 
     Sampled text depends on the speculation too, as vLLM's does: the draws differ in order.
     """
-    greedy = (body.get("temperature", 1.0) or 0.0) < 1e-5
-    sampled = "" if greedy else f"{body.get('seed')} {json.dumps(spec)}"
-    dice = random.Random(f"{model}\n{prompt}\n{sampled}")
+    sampled = "" if only_the_likeliest(body) else f"{body.get('seed')} {json.dumps(spec)}"
+    dice = random.Random(f"{model}\n{prompt}\n{sampled}{penalties(body)}")
     natural = [dice.choice(WORDS) for _ in range(dice.randint(24, 160))]
     tokens = pieces(" ".join(natural))
     for part, text in FAULTS.get("answers", {}).items():

@@ -56,6 +56,48 @@ def test_a_seed_or_a_temperature_that_is_ignored_is_seen() -> None:
     ]
 
 
+def obeying(*ignored: str) -> Ask:
+    """A server whose answer depends on the seed unless a cut-off forbids it, and on penalties."""
+
+    def drawn(body: dict[str, Any]) -> tuple[int, ...]:
+        cut = (body["top_p"] < 1e-3 and "top_p" not in ignored) or (
+            body["top_k"] == 1 and "top_k" not in ignored
+        )
+        names = ("presence_penalty", "frequency_penalty", "repetition_penalty")
+        strong = [hash(n) for n in names if body[n] > 1.5 and n not in ignored]
+        cold = cut or body["temperature"] == 0.0
+        return (0 if cold else body["seed"], *strong)
+
+    return lambda requests: [record("p", token_ids=drawn(r.body)) for r in requests]
+
+
+NARROW = replace(SAMPLED, top_p=0.9, top_k=40, presence_penalty=0.5, repetition_penalty=1.1)
+
+
+def test_every_cut_off_and_penalty_that_is_set_is_probed() -> None:
+    found = probe(point("ngram", 4, sampling=NARROW), LIKE, obeying())
+    assert {k: v for k, v in found.items() if "seed" not in k} == {
+        "top_p": "kept",
+        "top_k": "kept",
+        "presence_penalty": "in force",
+        "repetition_penalty": "in force",
+    }
+
+
+def test_a_cut_off_or_a_penalty_that_is_ignored_is_seen() -> None:
+    arm = point("ngram", 4, sampling=NARROW)
+    found = probe(arm, LIKE, obeying("top_p", "repetition_penalty"))
+    assert (found["top_p"], found["top_k"]) == ("ignored", "kept")
+    assert warnings(found, arm) == [
+        "the canary shows that top_p is ignored",
+        "the canary shows no effect of repetition_penalty, however strong",
+    ]
+    greedy = point("ngram", 4, sampling=replace(GREEDY, top_p=0.9, frequency_penalty=1.0))
+    found = probe(greedy, LIKE, obeying("frequency_penalty"))
+    assert found["frequency_penalty"] == "without effect"
+    assert "top_p" not in found  # nothing is cut where the likeliest token is taken
+
+
 def test_a_limit_that_is_ignored_is_seen() -> None:
     arm = point("ngram", 4, sampling=replace(GREEDY, max_tokens=4, ignore_eos=True))
     sent = canary(arm, LIKE)
