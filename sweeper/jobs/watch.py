@@ -96,6 +96,8 @@ class _Watching:
     jobs: Jobs
     emit: Emit
     patience: Patience
+    hung: set[str] = field(default_factory=set)
+    """Jobs whose silence was longer than their limit; nobody waits for these."""
 
     def begin(self, groups: Sequence[Group]) -> list[_Seen]:
         names: dict[str, int] = {}
@@ -110,7 +112,7 @@ class _Watching:
     def see_off(self, groups: Sequence[Group]) -> None:
         """The last results are there; let their jobs stop the servers and leave the queue."""
         tried = (attempts(self.folder.group(group.key)) for group in groups)
-        ours = {one.job for several in tried for one in several}
+        ours = {one.job for several in tried for one in several} - self.hung
         until = time.monotonic() + max(self.patience.grace_s, LONGEST_STOP_S)
         while time.monotonic() < until:
             states = self.jobs.states()
@@ -146,6 +148,7 @@ class _Watching:
             if not self._silent_too_long(one, now):
                 return False
             says = f"is {one.queued.state} for Slurm" if one.queued else "is unknown to Slurm"
+            self.hung.add(job)
             why = f"job {job} {says}, but its group has been silent for {now - one.since:.0f} s"
             return self._close(one, "lost", why)
         one.gone_since = one.gone_since or now
