@@ -39,7 +39,8 @@ def grader_of(sweep: Sweep) -> Grader:
 def grade(folder: SweepFolder, grader: Grader, say: Say) -> None:
     """Grade every completed point whose answers have not been graded like this yet.
 
-    What people have to do (``blind``) is left alone; what cannot be done is said in the files.
+    What people have to do (``blind``) is left alone; what cannot be done is said in the files, and
+    tried again the next time.
     """
     if grader.name in ("none", "blind"):
         return
@@ -51,7 +52,7 @@ def grade(folder: SweepFolder, grader: Grader, say: Say) -> None:
             continue
         base = _baseline(folder, sweep, planned)
         key = _key(grader, home, base if grader.name == "judge_model" else None)
-        if there is not None and there.key == key:
+        if there is not None and there.key == key and not there.problem:
             continue
         found = _graded(planned, home, base, grader, ran)
         if found is not None:

@@ -29,6 +29,7 @@ from sweeper.errors import ServerError
 
 NOBODY = 65534
 _LOOK_S = 0.05
+_GONE_S = 5.0
 _ANSWER_BYTES = 4096
 _SYSTEM = ("/usr", "/etc/ld.so.cache", "/etc/alternatives")
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64")
@@ -169,10 +170,19 @@ def _walls(python: str, limits: Limits) -> list[str]:
 
 @contextlib.contextmanager
 def _ended(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Nothing of it is left: with its first process every process of a sandbox ends."""
+    """Nothing of it is left: with its first process every process of a sandbox ends.
+
+    That one first: bwrap outside of it ends after it has seen all of them gone. Killed itself, it
+    would leave them to end on their own, a moment later.
+    """
     try:
         yield
     finally:
+        with contextlib.suppress(psutil.Error):
+            for first in psutil.Process(child.pid).children():
+                first.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_GONE_S)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()

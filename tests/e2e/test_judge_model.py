@@ -1,0 +1,114 @@
+"""A model that judges, behind an OpenAI-compatible endpoint of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sweeper.drive.datasets import describe
+from sweeper.judge.compare import compare
+from sweeper.quality.__main__ import main
+from sweeper.serve.process import free_port
+from sweeper.store import SweepFolder
+from tests.e2e.running import ENGINE
+from tests.unit.sweeps import Made, folder, point, record
+
+TASTE = {
+    "[Answer A]\ngood": "A",
+    "[Answer B]\ngood": "B, because it is good",
+    "[Answer A]\nbad": "B",
+    "[Answer B]\nbad": "A",
+    "[Request]\nhabit": "A",  # whichever stands first
+    "[Request]\nmute": "I cannot say",
+}
+ANSWERS = {
+    "better": "good one",
+    "worse": "bad one",
+    "habit": "other one",
+    "mute": "other one",
+    "same": "plain",
+}
+"""The point's answer by prompt; the baseline always says ``plain``."""
+
+
+@contextmanager
+def judge(**faults: object) -> Iterator[str]:
+    """The address of a server that answers as TASTE says."""
+    port = free_port()
+    command = [sys.executable, str(ENGINE), "--model", "m", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--served-model-name", "judge", "--fake-step-ms", "0.2"]
+    env = os.environ | {"FAKE_ENGINE": json.dumps({"answers": TASTE} | faults)}
+    env["VLLM_API_KEY"] = "key-of-the-judge"
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(500):
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/health", timeout=10)
+                break
+            except httpx.ConnectError:
+                time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def sweep(path: Path, url: str) -> SweepFolder:
+    prompts = path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"id": n, "prompt": n}) + "\n" for n in ANSWERS))
+    dataset = describe("mine", prompts, None)
+    arms = [
+        Made(
+            point=point(method, gamma, dataset=dataset),
+            records=tuple(
+                record(n, text=said if gamma else "plain") for n, said in ANSWERS.items()
+            ),
+        )
+        for method, gamma in (("none", 0), ("ngram", 4))
+    ]
+    asked = {"name": "judge_model", "base_url": url, "api_key_env": "JUDGE_KEY"}
+    return folder(path / "sweep", *arms, settings={"seed": 0, "quality": asked})
+
+
+def test_it_is_asked_in_both_orders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "key-of-the-judge")
+    with judge() as url:
+        made = sweep(tmp_path, url)
+        assert main([str(made.path)]) == 0
+    assert capsys.readouterr().out == "quality of ngram γ=4 mine: 5 pairs judged\n"
+    ngram = compare(made)[1]
+    found = made.point(ngram.planned).read_quality()
+    assert found is not None and found.problem == ""
+    liked = {p.prompt_id: p.better for p in found.preferences}
+    assert liked == {"better": 1.0, "worse": 0.0, "habit": 0.5, "mute": 0.5, "same": 0.5}
+    assert (ngram.output.quality.value, ngram.output.quality_p) == (0.5, 1.0)
+    assert ngram.output.quality_change.value == 0.0
+
+
+def test_a_judge_that_does_not_answer_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "another key")
+    with judge() as url:
+        made = sweep(tmp_path, url)
+        assert main([str(made.path)]) == 0
+        said = capsys.readouterr().out
+        host = url.removesuffix("/v1")
+        why = f"judge_model: {host}: GET /v1/models: HTTP 401: "
+        assert said.startswith(f"quality of ngram γ=4 mine: not measured: {why}")
+        assert "another key" not in said
+        assert compare(made)[1].output.quality.reason.startswith(why)
+        monkeypatch.setenv("JUDGE_KEY", "key-of-the-judge")
+        assert main([str(made.path)]) == 0, "asked again once the key is right"
+    assert capsys.readouterr().out == "quality of ngram γ=4 mine: 5 pairs judged\n"
