@@ -30,7 +30,7 @@ from sweeper.measure.measurement import Measurement, ended, progress
 from sweeper.measure.throughput import load_warnings
 from sweeper.measure.times import later
 from sweeper.measure.windows import dead_windows
-from sweeper.plan.defects import cautions
+from sweeper.plan.concerns import cautions
 from sweeper.serve.session import Session
 from sweeper.store import PointFolder
 from sweeper.values import (

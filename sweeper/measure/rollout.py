@@ -21,7 +21,7 @@ from sweeper.measure.counters import Counters
 from sweeper.measure.measurement import Measurement
 from sweeper.measure.point import Emit, close_counters, cold, read_counters
 from sweeper.measure.rescore import Tokens, rescored
-from sweeper.plan.defects import cautions
+from sweeper.plan.concerns import cautions
 from sweeper.values import Event, Prompt, RequestRecord, RolloutBatch, Sampling
 
 TAIL = 0.1

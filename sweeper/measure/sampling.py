@@ -30,6 +30,10 @@ TEXTS = (
 """Their ends are found again in their middles, so that lookup drafts, and what follows is open, so
 that drafts are rejected: both ways through a sampler are taken at nearly every token."""
 TIMEOUT_S = 600.0
+LONGEST = 128
+"""Tokens that none of the texts has more of, in any tokenizer that was looked at (91 at most)."""
+STEP_TOKENS = 2048
+"""What a step of vLLM reads at most where the server does not say."""
 
 
 def draw(session: Session, point: Point, home: PointFolder, check: Check) -> Samples:
@@ -51,21 +55,32 @@ def draw(session: Session, point: Point, home: PointFolder, check: Check) -> Sam
 def _continued(
     session: Session, point: Point, text: str, check: Check
 ) -> tuple[tuple[int, ...], ...]:
-    """All continuations of one text, in one request; each arm draws with seeds of its own."""
-    seed = hashlib.sha256(f"{point.key}/{text}".encode()).digest()[:4]
+    """All continuations of one text; each arm draws with seeds of its own.
+
+    As many at once as a step can read: vLLM gives each the seed of the request plus its number,
+    and a CPU engine ends when it has to read a prompt with a seed in two parts.
+    """
+    digest = hashlib.sha256(f"{point.key}/{text}".encode()).digest()[:4]
+    seed, each = int.from_bytes(digest, "big") >> 1, _at_once(session.info)
     body: dict[str, Json] = asdict(point.sampling)
     del body["name"]
-    body |= {
-        "prompt": text,
-        "n": check.samples,
-        "max_tokens": check.tokens,
-        "seed": int.from_bytes(seed, "big") >> 1,
-        "return_token_ids": True,
-    }
-    choices = session.endpoint.complete(body, TIMEOUT_S)["choices"]
-    if len(choices) != check.samples or any(c.get("token_ids") is None for c in choices):
-        raise RequestError("the server gave no token ids, or not as many answers as asked for")
-    return tuple(tuple(choice["token_ids"]) for choice in choices)
+    body |= {"prompt": text, "max_tokens": check.tokens, "return_token_ids": True}
+    found: list[tuple[int, ...]] = []
+    while len(found) < check.samples:
+        more = {"n": min(each, check.samples - len(found)), "seed": seed + len(found)}
+        choices = session.endpoint.complete(body | more, TIMEOUT_S)["choices"]
+        if len(choices) != more["n"] or any(c.get("token_ids") is None for c in choices):
+            raise RequestError("the server gave no token ids, or not as many answers as asked for")
+        found += (tuple(choice["token_ids"]) for choice in choices)
+    return tuple(found)
+
+
+def _at_once(info: Json | None) -> int:
+    """Continuations of the longest text that fit into one step; ``info`` is ``/server_info``."""
+    config = info.get("vllm_config", {}) if isinstance(info, dict) else {}
+    scheduler = config.get("scheduler_config", {}) if isinstance(config, dict) else {}
+    limit = scheduler.get("max_num_batched_tokens") if isinstance(scheduler, dict) else None
+    return max(1, (limit if isinstance(limit, int) else STEP_TOKENS) // LONGEST)
 
 
 def _drafted(session: Session) -> float | None:

@@ -6,17 +6,13 @@ strange figure finds its cause; ``docs/compatibility.md`` shows them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sweeper.plan.defect import (
     Defect,
-    Facts,
     block_draft_cached,
     block_ignored,
     fake_step,
     min_p,
     no_proposer,
-    no_triton,
     sampled_on_cpu,
     schedule_with_replicas,
     shared_tree,
@@ -24,7 +20,6 @@ from sweeper.plan.defect import (
     synthetic_on_cpu,
     too_long,
 )
-from sweeper.values import Point
 
 DEFECTS: tuple[Defect, ...] = (
     Defect(
@@ -199,6 +194,17 @@ DEFECTS: tuple[Defect, ...] = (
         reference="met with 0.32.0",
     ),
     Defect(
+        id="cpu-seed-parts",
+        seen=("0.32.0",),
+        severity="note",
+        consequence=(
+            "at a temperature with a seed, a prompt that is read in several steps ends a CPU "
+            "engine; keep the prompt tokens that arrive together under "
+            "server.args.max_num_batched_tokens (2048 unless set)"
+        ),
+        reference="RuntimeError: CPU Generator does not use offset",
+    ),
+    Defect(
         id="fingerprint",
         seen=("0.32.0",),
         severity="note",
@@ -209,34 +215,3 @@ DEFECTS: tuple[Defect, ...] = (
         reference="vllm/config/speculative.py: compute_hash",
     ),
 )
-
-
-def known_workarounds() -> tuple[str, ...]:
-    """What ``server.workarounds`` may name."""
-    return tuple(defect.id for defect in DEFECTS if defect.workaround)
-
-
-def refusals(point: Point, here: Facts | None) -> tuple[str, ...]:
-    """Why this vLLM would measure something wrong at ``point``, and what would be right."""
-    return (*_wrong_workarounds(point, here), *_sentences("refuse", point, here))
-
-
-def cautions(point: Point, here: Facts | None) -> tuple[str, ...]:
-    """What a reader of this point's figures must know of this vLLM."""
-    return tuple(_sentences("warn", point, here))
-
-
-def _sentences(severity: str, point: Point, here: Facts | None) -> Iterator[str]:
-    for defect in DEFECTS:
-        if defect.severity == severity and defect.concerns(point, here):
-            yield f"{defect.consequence.format(point=point)} ({defect.reference})"
-
-
-def _wrong_workarounds(point: Point, here: Facts | None) -> Iterator[str]:
-    """A name nobody knows, and a plugin for CPU kernels on a GPU, would change nothing unseen."""
-    known = known_workarounds()
-    for name in point.server.workarounds:
-        if name not in known:
-            yield f"server.workarounds: {name}: unknown; known: {', '.join(known)}"
-        elif here is not None and not no_triton(here):
-            yield f"server.workarounds: {name}: this vLLM does not need it; remove it"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweeper.errors import ServerError
-from sweeper.plan.defects import refusals
+from sweeper.plan.concerns import refusals
 from sweeper.plan.rules import RULES
 from sweeper.serve.process import ask
 from sweeper.values import Point

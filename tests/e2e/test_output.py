@@ -46,7 +46,10 @@ def test_nothing_more_is_asked_with_check_none(tmp_path: Path) -> None:
     assert output.state == "not measured"
 
 
-IN_FORCE = {"start_log": ["sweeper: work-around vllm-55005 in force"]}
+IN_FORCE: dict[str, object] = {
+    "start_log": ["sweeper: work-around vllm-55005 in force"],
+    "seeded_parts_kill": 2048,  # as a real CPU engine, whatever is asked of it at once
+}
 SAMPLED = (*SMALL, "sampling=t07_p09", "server.workarounds=[vllm-55005]")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from sweeper.serve.installed import installed
 from sweeper.serve.session import serve
 from sweeper.store import PointFolder, ServerFolder
 from sweeper.values import Point, Sampling, ServerSpec
+from tests.e2e.planted import EVERY_DRAFT_SAMPLED, SAID, planted
 from tests.unit.sweeps import GREEDY, point
 
 CACHE = Path(os.environ.get("SWEEPER_CACHE", Path.home() / ".cache" / "sweeper"))
@@ -29,34 +31,17 @@ NGRAM = (
     '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, '
     '"prompt_lookup_min": 2}'
 )
-WRONG = '''
-import torch
-
-
-def register():
-    """Every draft token is accepted, whatever its probability."""
-    from vllm.utils import cpu_triton_utils as kernels
-
-    right = kernels._rejection_random_sample_kernel_impl
-
-    def wrong(*args, **kwargs):
-        args = list(args)
-        args[7] = torch.full_like(args[7], -1.0)  # uniform_probs: below every ratio
-        return right(*args, **kwargs)
-
-    kernels._rejection_random_sample_kernel_impl = wrong
-    print("test: every draft is accepted", flush=True)
-'''
+FIXED = ("vllm-55005",)
 
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.long,
-    pytest.mark.timeout(1200),
+    pytest.mark.timeout(2400),
     pytest.mark.skipif(not MODEL.is_dir(), reason=f"{MODEL} is not there: make setup"),
 ]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def cpu_without_triton() -> None:
     here = installed((sys.executable,))
     if here is None or not here.cpu or here.triton_cpu:
@@ -86,44 +71,43 @@ def drawn(spec: ServerSpec, folder: Path, *points: Point) -> list[Samples]:
     return found
 
 
-def planted(folder: Path) -> tuple[tuple[str, str], ...]:
-    """A plugin that is no work-around, before the server's Python."""
-    about = folder / "wrong_sampler-0.dist-info"
-    about.mkdir(parents=True)
-    (folder / "wrong_sampler.py").write_text(WRONG)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: wrong-sampler\nVersion: 0\n")
-    (about / "entry_points.txt").write_text(
-        "[vllm.general_plugins]\nwrong-sampler = wrong_sampler:register\n"
-    )
-    return (("VLLM_CPU_KVCACHE_SPACE", "1"), ("PYTHONPATH", str(folder)))
-
-
 def said(name: str, found: Sampled) -> Sampled:
     print(f"{name}: {found.state}: {found.sentence}")
     return found
 
 
-def test_equal_servers_pass_and_wrong_samplers_are_caught(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> list[Samples]:
+    """What one server without speculation samples, again and again with other seeds."""
     base = point("none", 0)
-    baselines = [replace(base, repeats=n) for n in range(1, 7)]
-    first, *others = drawn(server(""), tmp_path / "none", *baselines)
-    again = [said("baseline again", sampled(first, o, seed=0)) for o in others]
-    assert all(one.state == "right" for one in again)
+    points = [replace(base, repeats=n) for n in range(1, 6)]
+    return drawn(server(""), tmp_path_factory.mktemp("baseline") / "none", *points)
 
-    fixed = server(NGRAM, workarounds=("vllm-55005",))
-    points = [replace(point("ngram", 4), repeats=n) for n in range(1, 4)]
-    for right in drawn(fixed, tmp_path / "fixed", *points):
-        assert right.drafted
-        assert said("work-around", sampled(first, right, seed=0)).state == "right"
 
-    # As vLLM is. The plan refuses this point; the test must not need that.
+def test_a_baseline_against_itself_passes(alike: list[Samples]) -> None:
+    found = [said("baseline", sampled(a, b, seed=0)) for a, b in combinations(alike, 2)]
+    assert {one.state for one in found} == {"right"}, "once in 1,000 comparisons it may be wrong"
+
+
+def test_the_defect_is_caught_as_vllm_is(alike: list[Samples], tmp_path: Path) -> None:
+    """vllm#55005. The plan refuses this point; the test must not need that."""
     (broken,) = drawn(server(NGRAM), tmp_path / "broken", point("ngram", 4))
-    found = said("vllm#55005", sampled(first, broken, seed=0))
+    found = said("vllm#55005", sampled(alike[0], broken, seed=0))
     assert found.state == "wrong"
     assert found.p_value.value is not None and found.p_value.value <= ALPHA
 
-    lenient = replace(fixed, env=planted(tmp_path / "plugins"))
+
+def test_with_the_work_around_nothing_is_reported(alike: list[Samples], tmp_path: Path) -> None:
+    points = [replace(point("ngram", 4), repeats=n) for n in range(1, 4)]
+    for right in drawn(server(NGRAM, workarounds=FIXED), tmp_path / "fixed", *points):
+        assert right.drafted
+        assert said("work-around", sampled(alike[0], right, seed=0)).state == "right"
+
+
+def test_a_sampler_that_accepts_every_draft_is_caught(alike: list[Samples], tmp_path: Path) -> None:
+    fixed = server(NGRAM, workarounds=FIXED)
+    path = planted(tmp_path / "plugins", EVERY_DRAFT_SAMPLED)
+    lenient = replace(fixed, env=(*fixed.env, ("PYTHONPATH", str(path))))
     (wrong,) = drawn(lenient, tmp_path / "lenient", point("ngram", 4))
-    log = (tmp_path / "lenient" / "server.log").read_text()
-    assert "test: every draft is accepted" in log
-    assert said("every draft accepted", sampled(first, wrong, seed=0)).state == "wrong"
+    assert SAID in (tmp_path / "lenient" / "server.log").read_text()
+    assert said("every draft accepted", sampled(alike[0], wrong, seed=0)).state == "wrong"

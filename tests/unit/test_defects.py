@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import sweeper.workarounds
+from sweeper.plan.concerns import cautions, known_workarounds, refusals
 from sweeper.plan.defect import Defect, release
-from sweeper.plan.defects import DEFECTS, cautions, known_workarounds, refusals
+from sweeper.plan.defects import DEFECTS
 from sweeper.serve.installed import Installed, refusal
 from sweeper.values import Point
 from tests.unit.sweeps import GREEDY, point
