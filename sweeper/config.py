@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from sweeper.durations import seconds_of
 from sweeper.errors import ConfigError, did_you_mean
+from sweeper.profiles import Profiler
 from sweeper.scores import Check, Grader
 from sweeper.values import Cache, Json, Load, Sampling, Slo, Thresholds
 
@@ -126,6 +127,7 @@ class Settings:
     budget: str | float | None = None  # a number has no unit and is refused with that word
     check: Check = field(default_factory=Check)
     quality: Grader = field(default_factory=Grader)
+    profile: Profiler = field(default_factory=Profiler)
     verdict: Thresholds = field(default_factory=Thresholds)
 
 
@@ -213,6 +215,8 @@ def _range_mistakes(s: Settings) -> list[str]:
         ),
         *_load_rules(s.load),
         *_quality_rules(s.quality),
+        (s.profile.requests < 1, f"profile.requests: {s.profile.requests}: at least 1"),
+        (s.profile.tokens < 3, f"profile.tokens: {s.profile.tokens}: at least 3"),
         *_rollout_rules(s.load, s.sampling),
         *((v <= 0, f"slo.{k}: {v}: above 0 milliseconds") for k, v in s.slo.limits.items()),
         *_verdict_rules(s.verdict),

@@ -38,11 +38,12 @@ def foresee(plan: Plan, settings: Settings) -> Foreseen:
     def kept(of: Plan) -> frozenset[int]:
         return frozenset(p.number for p in of.points if p.key in keys)
 
-    found = estimate(plan, past, kept=kept(plan), on_cpu=builds_for_cpu)
+    twice = settings.profile.name != "none"
+    found = estimate(plan, past, kept=kept(plan), on_cpu=builds_for_cpu, profiled=twice)
     if settings.budget is not None:
         budget = str(settings.budget)
         plan = fit(plan, found, seconds_of(budget) or 0.0, budget, kept(plan))
-        found = estimate(plan, past, kept=kept(plan), on_cpu=builds_for_cpu)
+        found = estimate(plan, past, kept=kept(plan), on_cpu=builds_for_cpu, profiled=twice)
     return Foreseen(plan=plan, estimate=found, kept=kept(plan))
 
 

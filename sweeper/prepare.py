@@ -27,7 +27,7 @@ from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Prompt, Refus
 
 _SWEEP_WIDE = (
     *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "verdict"),
-    *("check", "quality", "output_dir", "detach", "resume", "resume_changed", "budget"),
+    *("check", "quality", "profile", "output_dir", "detach", "resume", "resume_changed", "budget"),
     "log_level",
 )
 """Settings that hold for a whole sweep and therefore cannot be swept."""

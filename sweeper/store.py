@@ -11,9 +11,10 @@ In ``outputs/<date>/<time>-<id>/``::
         result.json                  PointResult; its presence means the point has ended
         scores.json                  a greedy baseline's answers, scored by its own server
         samples.json                 sampled continuations of fixed texts
+        profile.json  traces/        profile=torch: a step's time by part, and the trace it is from
         quality.json                 which answers solve their task
         requests.parquet             the requests as a table, made by the report
-    servers/<key8>-<attempt>/
+    servers/<key8>-<attempt>/        and profile-<key8>-<attempt>/ of profiled starts
         server.log  server.json      vLLM's own output; argv, resolved config, start, stop seconds
     groups/<key8>/                   only where a group runs in a process of its own
         heartbeat.json               what it does now
@@ -44,6 +45,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sweeper.errors import StoreError
+from sweeper.profiles import StepSplit
 from sweeper.scores import Quality, Samples, Scores
 from sweeper.values import Json, Plan, PlannedPoint, PointResult, RequestRecord, RolloutBatch, Sweep
 
@@ -173,10 +175,18 @@ class PointFolder:
         return self.path / "quality.json"
 
     @property
+    def profile(self) -> Path:
+        return self.path / "profile.json"
+
+    @property
+    def traces(self) -> Path:
+        return self.path / "traces"
+
+    @property
     def measured(self) -> tuple[Path, ...]:
         """What a measurement leaves."""
         made = (self.requests, self.rollouts, self.result, self.counters, self.log)
-        return (*made, self.scores, self.samples, self.quality)
+        return (*made, self.scores, self.samples, self.quality, self.profile, self.traces)
 
     def append(self, record: RequestRecord) -> None:
         """Add one line and hand it to the operating system before returning."""
@@ -234,6 +244,13 @@ class PointFolder:
         """``None`` where nothing was graded, or that cannot be read."""
         try:
             return from_json(Quality, read_json(self.quality))
+        except (StoreError, TypeError):
+            return None
+
+    def read_profile(self) -> StepSplit | None:
+        """``None`` where no profile was taken, or it cannot be read."""
+        try:
+            return from_json(StepSplit, read_json(self.profile))
         except (StoreError, TypeError):
             return None
 
@@ -372,10 +389,11 @@ class SweepFolder:
                 return
         raise StoreError(f"{self.path}/superseded: 999 measurements of {home.path.name}")
 
-    def new_server(self, key: str) -> ServerFolder:
-        """A folder for the next attempt to start the server with this key."""
+    def new_server(self, key: str, prefix: str = "") -> ServerFolder:
+        """A folder for the next attempt to start the server with this key; ``prefix`` keeps starts
+        that measure nothing apart."""
         for attempt in range(1, 1000):
-            folder = self.path / "servers" / f"{key[:8]}-{attempt}"
+            folder = self.path / "servers" / f"{prefix}{key[:8]}-{attempt}"
             try:
                 folder.mkdir(parents=True, exist_ok=False)
             except FileExistsError:

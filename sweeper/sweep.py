@@ -22,6 +22,7 @@ from sweeper.measure.group import GroupRun
 from sweeper.measure.measurement import unmeasured
 from sweeper.plan.estimate import Estimate
 from sweeper.prepare import Composed, prepare, runnable
+from sweeper.report.messages import log_to
 from sweeper.report.outcome import (
     COMPLETE,
     INTERRUPTED,
@@ -31,7 +32,7 @@ from sweeper.report.outcome import (
     report,
 )
 from sweeper.report.plan import print_plan
-from sweeper.report.progress import Watch, log_to
+from sweeper.report.progress import Watch
 from sweeper.resume import arrange, differences, refuse_changes, refuse_running
 from sweeper.store import SweepFolder
 from sweeper.values import Group, Json, Plan, PlannedPoint, Sweep
@@ -137,6 +138,7 @@ def _sweep(name: str, plan: Plan, settings: Settings) -> Sweep:
             "budget": settings.budget,
             "check": asdict(settings.check),
             "quality": asdict(settings.quality),
+            "profile": asdict(settings.profile),
             "verdict": asdict(settings.verdict),
             "tracker": settings.tracker.name,
             "tracking_uri": settings.tracker.tracking_uri,

@@ -585,6 +585,7 @@ EventKind = Literal[
     "request_done",
     "point_ended",
     "checked",
+    "profiled",
     "warning",
     "job",
 ]

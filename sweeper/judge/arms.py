@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sweeper.errors import StoreError
 from sweeper.judge.noise import Noise, noise
+from sweeper.profiles import StepSplit
 from sweeper.scores import Quality, Samples
 from sweeper.store import PointFolder, SweepFolder
 from sweeper.values import PlannedPoint, PointResult, RequestRecord, RolloutBatch
@@ -23,7 +24,7 @@ class Arm:
     ``status`` is that of the result, or ``lost`` and ``not measured yet`` without one. ``reason``
     is one line. ``quality`` and
     ``samples`` are ``None`` where nothing was graded or sampled, ``floor`` what a baseline's
-    answers say about rounding.
+    answers say about rounding; ``split`` is ``None`` where no profile was taken.
     """
 
     planned: PlannedPoint
@@ -36,6 +37,7 @@ class Arm:
     samples: Samples | None
     notes: tuple[str, ...] = ()
     batches: tuple[RolloutBatch, ...] = ()
+    split: StepSplit | None = None
 
     @property
     def usable(self) -> bool:
@@ -70,6 +72,7 @@ def read_arm(folder: SweepFolder, planned: PlannedPoint) -> Arm:
         floor=noise(files.read_scores() if planned.point.is_baseline else None),
         notes=notes,
         batches=_batches(files),
+        split=files.read_profile(),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptance
@@ -11,8 +11,10 @@ from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.cached import cache_notes, cached_share
 from sweeper.judge.comparable import start_remarks
+from sweeper.judge.notes import acceptance_notes, cut_notes, output_notes
 from sweeper.judge.output import OutputCheck
 from sweeper.judge.parts import Part, lengths
+from sweeper.judge.profile import Profile, profile, profile_notes
 from sweeper.judge.repeats import Repeats, repeats_of
 from sweeper.judge.rollout import (
     Rollout,
@@ -24,15 +26,10 @@ from sweeper.judge.rollout import (
 from sweeper.judge.slices import Slice
 from sweeper.judge.speedup import Paired
 from sweeper.judge.timing import Timing, machine_of, timing, unmeasured_timing
-from sweeper.judge.totals import OF_COUNTERS, with_totals
+from sweeper.judge.totals import with_totals
 from sweeper.judge.underload import speedup_by
 from sweeper.store import SweepFolder, from_json, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
-
-FEWER_BELOW = 0.01
-"""The p-value of the paired test under which lower quality is said beside a point."""
-HIGH, TINY = 0.5, 0.2
-"""An A/D from which, and a coverage up to which, the first says nothing about speed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +74,7 @@ class Comparison:
     rollout: Rollout | None = None
     lengths: tuple[Part, ...] = ()
     repeats: Repeats = field(default_factory=Repeats)
+    profile: Profile = field(default_factory=Profile)
     cached_share: Figure = field(default_factory=lambda: undefined("no server counters"))
 
     @property
@@ -144,6 +142,7 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
     drafts, times = _figures(arm, seed, slo)
     batches = _rollout(arm, seed)
     beside, load = against(arm, base, seed), arm.planned.point.load
+    steps = profile(arm.split, baseline=arm.planned.point.is_baseline)
     repeats = repeats_of(arm.records, beside.pairs, load) if arm.usable else Repeats()
     return Comparison(
         planned=arm.planned,
@@ -170,16 +169,18 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
         paired=beside.paired,
         lengths=lengths(arm.records) if arm.usable else (),
         repeats=repeats,
+        profile=steps,
         cached_share=cached_share(arm.result),
         notes=(
             *arm.notes,
             *filter(None, (repeats.sentence,)),
             *cache_notes(arm.result, base.result if base else None),
-            *_acceptance_notes(drafts),
+            *acceptance_notes(drafts),
+            *profile_notes(steps),
             *(rollout_notes(batches) if batches else ()),
             *beside.notes,
-            *_output_notes(beside.output),
-            *(_cut_notes(arm, beside.output) if arm.planned.point.is_baseline else ()),
+            *output_notes(beside.output),
+            *(cut_notes(arm, beside.output) if arm.planned.point.is_baseline else ()),
             *(start_remarks(arm.result, base.result if base else None) if arm.result else ()),
         ),
         rollout=batches,
@@ -223,37 +224,6 @@ def _of_batches(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
         output_tokens_per_s=found.output_tokens_per_s,
     )
     return rollout_acceptance(arm.batches, baseline=point.is_baseline, seed=seed), times
-
-
-def _cut_notes(arm: Arm, output: OutputCheck) -> Iterator[str]:
-    """Low quality of every arm may be the length limit's doing; said once, of the baseline."""
-    cut = sum(record.finish_reason == "length" for record in arm.records)
-    if cut and output.quality.value is not None:
-        yield f"quality counts {cut} of {len(arm.records)} answers that were cut at max_tokens"
-
-
-def _output_notes(output: OutputCheck) -> Iterator[str]:
-    """What must not be missed in any table."""
-    if output.state == "wrong":
-        yield f"WRONG OUTPUT: {output.sentence}"
-    fewer = output.quality_change.value is not None and output.quality_change.value < 0
-    if fewer and output.quality_p is not None and output.quality_p < FEWER_BELOW:
-        yield f"task quality below the baseline's (exact paired test, p={output.quality_p:.2g})"
-
-
-def _acceptance_notes(found: Acceptance) -> Iterator[str]:
-    if found.acceptance_rate.reason == OF_COUNTERS:
-        yield f"acceptance is {OF_COUNTERS} (requests reported none)"
-    rate, coverage = found.acceptance_rate.value, found.draft_coverage.value
-    if rate is not None and coverage is not None and rate >= HIGH and coverage <= TINY:
-        yield (
-            f"high A/D ({rate:.2f}) at tiny coverage ({100 * coverage:.0f} % of the decode steps "
-            "had a draft): what is drafted is mostly right, and little is drafted"
-        )
-    if found.violations:
-        yield f"{found.violations} of {found.checked} requests: tokens and steps do not add up"
-    if found.without_metrics and found.state != "no per-request metrics":
-        yield f"{found.without_metrics} requests without speculation metrics are not in A/D"
 
 
 def _success_rate(result: PointResult | None) -> float | None:

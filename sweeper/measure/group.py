@@ -14,6 +14,7 @@ from sweeper.errors import DatasetError, ServerError
 from sweeper.measure.after import check_of, check_output
 from sweeper.measure.measurement import unmeasured
 from sweeper.measure.point import Emit, measure
+from sweeper.measure.profile import profile
 from sweeper.measure.rollout import run_rollouts
 from sweeper.serve.session import serve
 from sweeper.store import PointFolder, SweepFolder
@@ -43,7 +44,8 @@ class GroupRun:
 
 
 def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[PointResult]:
-    """Start the server once, measure its points in order, check their output, stop it.
+    """Start the server once, measure its points in order, check their output, stop it; then start
+    it with its profiler where that is asked for.
 
     A server that does not start, or dies, fails the points it has not served; nothing is raised
     for it, because other groups go on.
@@ -87,6 +89,7 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
         emit(Event(kind="warning", server=name, text=str(problem)))
         results += _fail_rest(group.points, folder, sweep, str(problem), server.path.name, emit)
     emit(Event(kind="server_stopped", server=name))
+    profile(group, measured, folder, emit)
     return results
 
 

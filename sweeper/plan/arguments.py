@@ -21,6 +21,7 @@ OURS = {
     "spec-tokens": "set gamma",
     "per-request-spec-decode-metrics": "always detailed where there is speculation",
     "enable-per-request-metrics": "always on where vLLM knows it",
+    "profiler-config": "a profiled server is no measured one; set profile=torch",
     "disable-log-stats": "the counters are needed for the measurement",
 }
 

@@ -78,15 +78,17 @@ def estimate(
     *,
     kept: Collection[int] = (),
     on_cpu: Callable[[Group], bool] = lambda _: False,
+    profiled: bool = False,
 ) -> Estimate:
     """Time of every group that has something to measure.
 
-    ``kept`` are points that are not measured again; skipped points are not either.
+    ``kept`` are points that are not measured again; skipped points are not either. ``profiled``:
+    every server is started a second time, and its points bear that in equal parts.
     """
     past = past or Past()
     said = _Said()
     groups = [
-        _group(group, points, past, said, on_cpu(group))
+        _group(group, points, past, said, on_cpu(group), profiled)
         for group in plan.groups
         if (points := [p for p in group.points if not p.skip and p.number not in kept])
     ]
@@ -113,14 +115,21 @@ class _Said:
 
 
 def _group(
-    group: Group, points: Sequence[PlannedPoint], past: Past, said: _Said, on_cpu: bool
+    group: Group,
+    points: Sequence[PlannedPoint],
+    past: Past,
+    said: _Said,
+    on_cpu: bool,
+    profiled: bool,
 ) -> GroupEstimate:
+    start_s = _start_s(group, past, said)
+    more = start_s / len(points) if profiled else 0.0
     each = tuple(
-        PointEstimate(number=p.number, seconds=_point_s(p.point, past, said)) for p in points
+        PointEstimate(number=p.number, seconds=_point_s(p.point, past, said) + more) for p in points
     )
     return GroupEstimate(
         key=group.key,
-        start_s=_start_s(group, past, said),
+        start_s=start_s,
         run_s=sum(p.seconds for p in each),
         gpus=0 if on_cpu else gpus(group),
         points=each,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.compare import Comparison
+from sweeper.judge.profile import Profile
 from sweeper.judge.rollout import Rollout
 from sweeper.judge.timing import LATENCIES, MORE_LATENCIES, RATES
 from sweeper.values import Load
@@ -35,6 +36,13 @@ ROLLOUT: dict[str, Callable[[Rollout], Figure]] = {
     "logprob_largest": lambda r: r.logprob_largest,
 }
 """Figures that only rollouts have."""
+STEP_SHARES: dict[str, Callable[[Profile], Figure]] = {
+    "step_draft_share": lambda p: p.draft,
+    "step_verify_share": lambda p: p.verify,
+    "step_sample_share": lambda p: p.sample,
+    "step_rest_share": lambda p: p.rest,
+}
+"""Parts of a profiled decode step."""
 _RATIOS = ("speedup", "speedup_request_time", "speedup_tpot", "step_cost")
 
 
@@ -82,6 +90,7 @@ def columns(longest: int) -> dict[str, str]:
         **{f"step_cost{end}": NUMBER for end in ("", "_low", "_high")},
         "cached_share": NUMBER,
         **{f"{name}_repeats_{end}": NUMBER for name in _REPEATS for end in ("low", "high")},
+        **dict.fromkeys(STEP_SHARES, NUMBER),
     }
 
 
@@ -107,6 +116,7 @@ def figures(one: Comparison) -> dict[str, Figure]:
         "cached_share": one.cached_share,
         **one.latencies,
         **one.rates,
+        **{name: share(one.profile) for name, share in STEP_SHARES.items()},
     }
     return single | _by_position(one) | _of_rollouts(one)
 

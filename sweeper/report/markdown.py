@@ -20,7 +20,8 @@ from sweeper.report.labels import (
 )
 from sweeper.report.loadtable import LOAD_HEADER, load_rows
 from sweeper.report.rollout import rollouts_markdown
-from sweeper.report.slices import SliceTable, slice_tables
+from sweeper.report.slices import SliceTable
+from sweeper.report.steps import small_tables
 from sweeper.report.wording import escape, verdict_markdown
 
 HEADER = (
@@ -84,7 +85,7 @@ def _section(group: Group) -> str:
     if under_load:
         under_load.insert(1, _line(("---",) * len(LOAD_HEADER)))
     parts = ["\n".join(part) for part in (lines, under_load, odd) if part]
-    return "\n\n".join((*parts, *(_slices(table) for table in slice_tables(group, intervals=True))))
+    return "\n\n".join((*parts, *(_slices(table) for table in small_tables(group, intervals=True))))
 
 
 def _slices(table: SliceTable) -> str:

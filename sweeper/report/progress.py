@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.live import Live
-from rich.logging import RichHandler
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -94,8 +92,9 @@ class Watch:
                 self._request(event)
             case "point_ended":
                 self._end_point(event)
-            case "checked":
-                self._say(f"output of {self._name(event.point)}: {event.text}")
+            case "checked" | "profiled":
+                what = "output" if event.kind == "checked" else "profile"
+                self._say(f"{what} of {self._name(event.point)}: {event.text}")
             case "warning" if not event.server:
                 self._say(event.text)
             case "warning":
@@ -233,17 +232,6 @@ class Watch:
         table.caption = f"{points}, {elapsed} elapsed{self._left()}"
         table.caption_justify = "left"
         return table
-
-
-def log_to(console: Console, level: str) -> None:
-    """Messages of the program from ``level`` on: above the live view, else on standard error."""
-    root = logging.getLogger()
-    root.setLevel(level.upper())
-    for chatty in ("httpx", "httpcore", "asyncio", "urllib3"):
-        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
-    if console.is_terminal:
-        handler = RichHandler(console=console, show_path=False, log_time_format="%H:%M:%S")
-        root.handlers = [handler]
 
 
 def _asked(planned: PlannedPoint) -> int:

@@ -12,6 +12,7 @@ from sweeper.judge.arms import NOT_YET
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
 from sweeper.judge.verdict import WorkloadVerdict
+from sweeper.report.artefacts import point_files, sweep_files
 from sweeper.report.columns import concurrency, figures
 from sweeper.report.wording import escape, verdict_markdown, verdict_words
 from sweeper.store import SweepFolder, to_json
@@ -80,15 +81,7 @@ def parent(folder: SweepFolder, sweep: Sweep, judgement: Judgement) -> Run:
             NOTE: verdict_markdown(judgement)[:LONGEST_NOTE],
             FOLDER: str(folder.path.resolve())[:LONGEST_NOTE],
         },
-        files=_there(
-            folder.page,
-            folder.report / "report.md",
-            folder.report / "recommended.json",
-            folder.sweep,
-            folder.points_csv,
-            folder.points_parquet,
-            folder.requests_parquet,
-        ),
+        files=sweep_files(folder),
     )
 
 
@@ -96,7 +89,7 @@ def child(
     folder: SweepFolder, sweep: Sweep, one: Comparison, judgement: Judgement, baseline_run: str = ""
 ) -> Run:
     """The run of one point; ``baseline_run`` is the id of its baseline's."""
-    found, files = figures(one), folder.point(one.planned)
+    found = figures(one)
     start, end = _times(one, _milliseconds(sweep.created_at))
     defined = {name: f.value for name, f in found.items() if f.value is not None}
     survival = enumerate(one.acceptance.survival, start=1)
@@ -113,13 +106,7 @@ def child(
         | _links(folder, baseline_run)
         | _verdict(one, judgement)
         | _not_measured(one),
-        files=_there(
-            files.config,
-            files.result,
-            files.requests_parquet,
-            files.counters,
-            *_server_log(folder, one),
-        ),
+        files=point_files(folder, one),
     )
 
 
@@ -194,11 +181,6 @@ def _is_in(one: Comparison, workload: WorkloadVerdict) -> bool:
     return any(c is not None and c.number == one.number for c in each)
 
 
-def _server_log(folder: SweepFolder, one: Comparison) -> tuple[Path, ...]:
-    name = one.result.server_folder if one.result else ""
-    return (folder.path / "servers" / Path(name).name / "server.log",) if name else ()
-
-
 def _not_measured(one: Comparison) -> dict[str, str]:
     missing = {name: f.reason for name, f in figures(one).items() if f.value is None}
     return {f"{NOT_MEASURED}{k}": _cut(v, LONGEST_TAG) or "unknown" for k, v in missing.items()}
@@ -245,7 +227,3 @@ def _cut(text: str, longest: int) -> str:
         return text
     digest = f"… sha256:{sha256(text.encode()).hexdigest()[:16]}"
     return text[: longest - len(digest)] + digest
-
-
-def _there(*paths: Path) -> tuple[Path, ...]:
-    return tuple(path for path in paths if path.is_file())

@@ -26,7 +26,8 @@ from sweeper.report.labels import (
     remarks,
     starred,
 )
-from sweeper.report.slices import SliceTable, slice_tables
+from sweeper.report.slices import SliceTable
+from sweeper.report.steps import small_tables
 
 METHOD_AT_LEAST = 11
 
@@ -179,7 +180,7 @@ def _print_group(console: Console, group: Group, layout: _Layout) -> None:
     for sentence in remarks(group):
         console.print(Text(f"  {sentence}"))
     console.print()
-    for table in slice_tables(group, intervals=False):
+    for table in small_tables(group, intervals=False):
         _print_slices(console, table)
 
 

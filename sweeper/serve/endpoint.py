@@ -75,6 +75,17 @@ class Endpoint:
             return False
         return not answer.content or answer.json().get("success", True) is True
 
+    def start_profile(self) -> None:
+        """Have a server that was started with its profiler record from now on.
+
+        :raises RequestError: with the server's own message, as :meth:`stop_profile` does.
+        """
+        self._call("POST", "/start_profile", timeout_s=60.0)
+
+    def stop_profile(self, timeout_s: float) -> None:
+        """End the recording; the trace is on disk when this returns."""
+        self._call("POST", "/stop_profile", timeout_s=timeout_s)
+
     def complete(
         self, body: dict[str, Json], timeout_s: float, path: str = "/v1/completions"
     ) -> Json:

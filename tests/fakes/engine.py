@@ -15,6 +15,8 @@ steps without a draft, T tokens cut at the end. Faults: environment variable ``F
     http_503_share (of the requests after the first http_503_after)
     wrong_gamma (number)  wrong_model_name (name)  wrong_text_share (only with speculation)
     ignored_fields (list of names: sampling fields that do nothing)
+    seeded_parts_kill (more prompt tokens with a seed in one step end a CPU engine)
+    no_profiler (a server that knows no --profiler-config)
     wrong_logprobs (nats, of rollout batches)
     ignore_sigterm  sigterm_waits_for_streams (as vLLM without --shutdown-timeout)  spawn_child
     when_gamma (the faults are for the server with this many draft tokens, 0 for the baseline)
@@ -97,6 +99,8 @@ async def serve(server: Server) -> None:
 
 def main() -> None:
     args, flags = parse(sys.argv[1:])
+    if FAULTS.get("no_profiler") and "profiler_config" in flags:
+        raise fatal("engine.py: error: unrecognized arguments: --profiler-config", 2)
     server = Server(args, flags)
     shown = {key: value for key, value in vars(args).items() if value is not None} | flags
     log(f"non-default args: {shown | {'speculative_config': server.spec}}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import random
 import time
@@ -18,6 +19,7 @@ from tests.fakes import engine_core as core
 from tests.fakes import engine_rollout
 from tests.fakes.engine_core import Job
 from tests.fakes.engine_flags import FAULTS, INVALID, describe, fatal, hit, resolve
+from tests.fakes.engine_profile import Profiling
 
 DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 Body = dict[str, Any]
@@ -69,6 +71,8 @@ class Server:
         app.router.add_post("/tokenize", self.tokenize)
         app.router.add_post("/v1/chat/completions", self.complete)
         app.router.add_post("/v1/completions", self.complete)
+        if config := self.flags.get("profiler_config"):
+            Profiling(config).add_to(app)
         if os.environ.get("VLLM_SERVER_DEV_MODE") == "1":
             app.router.add_get("/server_info", self.server_info)
             app.router.add_post("/reset_prefix_cache", self.reset_prefix_cache)
@@ -158,6 +162,10 @@ class Server:
         if size + limit > room or limit < 1:
             reason = f"This model's maximum context length is {room} tokens."
             raise Refused(400, f"{reason} However, you requested {size} + {limit} tokens.")
+        seeded = body.get("seed") is not None and (body.get("temperature") or 0) > 0
+        if seeded and size * (body.get("n") or 1) > FAULTS.get("seeded_parts_kill", math.inf):
+            self.die()
+            raise Refused(500, DEAD, "InternalServerError")
         tokens, end = core.write(self.args.model, prompt, body, limit, self.spec)
         stop = core.cut_at_stop(tokens, body.get("stop"))
         return Job(

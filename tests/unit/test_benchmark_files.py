@@ -183,6 +183,7 @@ def test_random_without_a_tokenizer(tmp_path: Path) -> None:
 
 def test_a_local_folder_through_the_datasets_library(tmp_path: Path) -> None:
     import datasets
+
     rows = {"question": ["1+1?", "2+2?"], "answer": ["2", "4"], "subject": ["a", "b"]}
     datasets.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "saved"))
     found = prompts(tmp_path / "saved", "hf", columns={"category": "subject"})

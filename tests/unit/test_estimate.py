@@ -101,6 +101,13 @@ def test_kept_and_skipped_points_take_no_time() -> None:
     assert estimate(asked, kept={0, 1}) == estimate(planned())
 
 
+def test_a_profile_takes_another_start_of_every_server() -> None:
+    once, twice = (
+        estimate(planned(of("ngram", 4), baseline=True), profiled=p) for p in (False, True)
+    )
+    assert twice.total_s - once.total_s == pytest.approx(2 * START_S)
+
+
 def test_gpu_hours_count_every_gpu_of_a_server() -> None:
     two = of("ngram", 4)
     two = replace(two, server=replace(two.server, args=("--tensor-parallel-size", "2")))

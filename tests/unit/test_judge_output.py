@@ -7,6 +7,7 @@ import pytest
 
 from sweeper.judge.distribution import sampled
 from sweeper.judge.noise import Noise, noise
+from sweeper.judge.notes import output_notes
 from sweeper.judge.output import OutputCheck, output_check
 from sweeper.judge.quality import quality_figures
 from sweeper.judge.speedup import Pair
@@ -107,6 +108,22 @@ def test_a_token_far_behind_is_wrong() -> None:
         "1 of 1 greedy answers differ from the baseline's, 1 of them with a token up to 2 nats "
         "less likely than the baseline's; the baseline's own noise reaches 0.2 nats"
     )
+
+
+def test_the_worst_of_a_wrong_output_are_said_as_text() -> None:
+    base, other = left(0, 10, 21)
+    base, other = replace(base, text="a new\nday"), replace(other, text="a new\nnight")
+    (_, difference) = output_notes(check((base, other), floor=floor(THREE)))
+    assert difference == (
+        'p, token 2: after "a new⏎" the baseline goes on "day", this "night" (2 nats less likely)'
+    )
+    four = [two(f"p{n}", "a b", f"a {n}", (0, 1), (0, 2)) for n in range(4)]
+    each = [scored(f"p{n}", near(1.0, 2.0 + n), near(1.0, 2.0 + n)) for n in range(4)]
+    pairs = [(replace(b, token_ids=(0, 10)), replace(o, token_ids=(0, 11))) for b, o in four]
+    said = list(output_notes(check(*pairs, floor=floor(*each))))
+    assert said[0].startswith("WRONG OUTPUT: 4 of 4 greedy answers differ")
+    assert [line.split(",")[0] for line in said[1:]] == ["p3", "p2", "p1"]
+    assert list(output_notes(check(*pairs[:1], floor=UNSCORED))) == []
 
 
 def test_a_token_that_is_not_among_the_likely_is_wrong() -> None:

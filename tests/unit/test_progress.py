@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from sweeper.plan.grid import plan
-from sweeper.report.progress import LAST_LINES, Watch, log_to
+from sweeper.report.messages import log_to
+from sweeper.report.progress import LAST_LINES, Watch
 from sweeper.values import Event, Job, Load, PlannedPoint
 from tests.unit.sweeps import point
 

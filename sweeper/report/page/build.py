@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from sweeper.report.page import answers as told
 from sweeper.report.page.cells import shown as columns_of
 from sweeper.report.page.loads import families, load_drawings
 from sweeper.report.page.plots import Drawing, drawings, series
+from sweeper.report.page.profile import step_drawing
 from sweeper.report.page.svg import markup, save, style, styles
 from sweeper.report.page.verdicts import verdicts
 from sweeper.report.page.view import (
@@ -118,7 +120,7 @@ def _sections(
         yield Section(title=f"{title} over the load", remarks=(), plots=plots)
     for number, group in enumerate(groups(comparisons), start=1):
         name = f"{number:02d}-{_slug(group[0].point.dataset.name)}"
-        drawn = drawings(group, found.windows, look)
+        drawn = chain(drawings(group, found.windows, look), step_drawing(group))
         plots = _plots(report, name, drawn, titles)
         yield Section(title=heading(group), remarks=remarks(group), plots=plots)
 
