@@ -48,13 +48,17 @@ def refusal(version: str, speculative: str | None, wrapper: bool) -> str:
 
 
 def trl_flags(ours: argparse.Namespace, version: str, rest: Sequence[str]) -> list[str]:
-    """What this TRL's ``vllm-serve`` is given: every flag, those it does not know included."""
+    """What this TRL's ``vllm-serve`` is given: every flag, those it does not know included.
+
+    The two that ask for metrics are sweeper's own, and TRL's application has no use for them.
+    """
     flags = ["--model", ours.model, "--host", ours.host, "--port", str(ours.port)]
     if ours.speculative_config is not None and release(version) >= SPECULATES_FROM:
         flags += ["--speculative_config", ours.speculative_config]
     if release(version) > SERVES_ITSELF_UNTIL:
         more = ours.per_request_spec_decode_metrics
         flags += ["--per-request-spec-decode-metrics", more] if more else []
+        flags += ["--enable-per-request-metrics"] if ours.enable_per_request_metrics else []
         return [*flags, "--served-model-name", ours.served_model_name, *rest]
     return [*flags, *rest]
 
@@ -91,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--served-model-name", default="trl")
     parser.add_argument("--speculative-config")
     parser.add_argument("--per-request-spec-decode-metrics")
+    parser.add_argument("--enable-per-request-metrics", action="store_true")
     return parser
 
 

@@ -20,6 +20,7 @@ OURS = argparse.Namespace(
     served_model_name="n",
     speculative_config=SPEC,
     per_request_spec_decode_metrics="detailed",
+    enable_per_request_metrics=True,
 )
 OWN = ["--model", "m", "--host", "127.0.0.1", "--port", "81"]
 
@@ -29,7 +30,7 @@ def test_from_1_11_on_it_is_vllms_own_server_and_gets_every_flag(version: str) -
     assert trl_serve.trl_flags(OURS, version, ["--enforce-eager"]) == [
         *OWN,
         *("--speculative_config", SPEC),
-        *("--per-request-spec-decode-metrics", "detailed"),
+        *("--per-request-spec-decode-metrics", "detailed", "--enable-per-request-metrics"),
         *("--served-model-name", "n", "--enforce-eager"),
     ]
 
