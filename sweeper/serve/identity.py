@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from sweeper.errors import IdentityError, ServerError
@@ -9,6 +10,10 @@ from sweeper.values import Json, ServerSpec
 
 _PLANNED = ("method", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max")
 """What the plan says vLLM will resolve; a point is named and compared by it."""
+
+_POSITIONS = re.compile(
+    r'^vllm:spec_decode_num_accepted_tokens_per_pos_total\{[^}]*\bposition="(\d+)"', re.MULTILINE
+)
 
 
 def check_models(models: list[dict[str, Json]], name: str, url: str) -> None:
@@ -56,13 +61,34 @@ def check_speculation(spec: ServerSpec, info: Json | None) -> None:
         raise ServerError("the server resolved other settings: " + "; ".join(wrong))
 
 
-def unverified(spec: ServerSpec, served: dict[str, Json], info: Json | None) -> Iterator[str]:
-    """What nobody can say of a server that we did not start, one sentence each."""
-    if info is None:
-        yield (
-            "speculation not verified: the running server offers no /server_info "
-            "(start it with VLLM_SERVER_DEV_MODE=1)"
+def check_counters(spec: ServerSpec, metrics: str | None) -> str:
+    """What counters tell where there is no ``/server_info``: whether a server speculates, and γ,
+    since vLLM has a counter of accepted tokens for each position. The answer is what they do not
+    tell.
+
+    :raises ServerError: they tell something else than was asked for.
+    """
+    why = "the running server offers no /server_info (start it with VLLM_SERVER_DEV_MODE=1)"
+    if metrics is None or "vllm:generation_tokens_total" not in metrics:
+        return f"speculation not verified: {why} and no counters of vLLM in /metrics"
+    found = len(set(_POSITIONS.findall(metrics)))
+    asked = (spec.resolved or {}).get("num_speculative_tokens")
+    if spec.speculative is None:
+        if found:
+            raise ServerError(f"the baseline server speculates: its /metrics count γ={found}")
+        return ""
+    if not found:
+        raise ServerError("speculation was asked for, but the server counts none in its /metrics")
+    if asked is not None and asked != found:
+        raise ServerError(
+            f"the server resolved other settings: num_speculative_tokens: asked {asked}, "
+            f"its /metrics count {found}"
         )
+    return f"only γ={found} is verified, by the server's counters, not the method: {why}"
+
+
+def unverified(spec: ServerSpec, served: dict[str, Json], info: Json | None) -> Iterator[str]:
+    """What nobody can say of the model of a server that we did not start, one sentence each."""
     config = info.get("vllm_config", {}) if isinstance(info, dict) else {}
     runs = config.get("model_config", {}).get("model") or served.get("root")
     if runs is None:

@@ -10,64 +10,28 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
 from sweeper import store
 from sweeper.errors import IdentityError, RequestError, ServerError
+from sweeper.serve.attach import attached
 from sweeper.serve.command import argv, environment, preload_libraries
 from sweeper.serve.endpoint import Endpoint
-from sweeper.serve.identity import check_models, check_speculation, unverified
-from sweeper.serve.installed import Installed, installed
+from sweeper.serve.identity import check_models, check_speculation
+from sweeper.serve.installed import installed
 from sweeper.serve.plugins import check_in_force, install, with_plugins
 from sweeper.serve.process import ServerProcess, free_port, is_listening, start
-from sweeper.serve.startlog import root_cause
+from sweeper.serve.running import Session, died, rollout_api
 from sweeper.store import ServerFolder
-from sweeper.values import ROLLOUT_PATHS, Json, RolloutApi, ServerSpec
+from sweeper.values import ROLLOUT_PATHS, Json, ServerSpec
 
+__all__ = ["Session", "serve"]
 log = logging.getLogger(__name__)
 
 PORT_ATTEMPTS = 3
 _ADDRESS_IN_USE = "Address already in use"
-
-
-@dataclass(slots=True)
-class Session:
-    """A server that answers. ``info`` is ``/server_info``, ``None`` where it is not offered;
-    ``here`` what its Python has installed, ``None`` where unknown; ``api`` what rollout batches
-    are sent to."""
-
-    spec: ServerSpec
-    endpoint: Endpoint
-    folder: ServerFolder
-    process: ServerProcess | None
-    start_s: float
-    info: Json | None
-    version: str | None
-    preload: tuple[str, ...] = ()
-    here: Installed | None = None
-    api: RolloutApi = "completions"
-    notes: list[str] = field(default_factory=list)
-
-    def check_alive(self, patience_s: float = 0.0) -> None:
-        """Has our server ended by itself? ``patience_s``: how long it may take to end.
-
-        :raises ServerError: with the log's tail when it has.
-        """
-        deadline = time.monotonic() + patience_s
-        while self.process:
-            if self.process.poll() is not None:
-                raise ServerError(_died(self.process, "while it was serving"))
-            if time.monotonic() >= deadline:
-                return
-            time.sleep(0.05)
-
-    def log_text(self) -> str:
-        """The server's log so far; empty where the server is not ours."""
-        log_file = self.folder.log
-        return log_file.read_text(encoding="utf-8", errors="replace") if log_file.exists() else ""
 
 
 @contextmanager
@@ -82,7 +46,7 @@ def serve(
     :raises ServerError: when it does not start, with the last lines of its log.
     """
     if spec.kind == "external":
-        with _attached(spec, folder) as session:
+        with attached(spec, folder) as session:
             yield session
         return
     for attempt in range(1, PORT_ATTEMPTS + 1):
@@ -158,7 +122,7 @@ def _ready(
         if process.poll() is not None:
             if _ADDRESS_IN_USE in process.tail(40):
                 raise _PortTakenError(f"{endpoint.base_url}: {_ADDRESS_IN_USE}")
-            raise ServerError(_died(process, "before it was ready"))
+            raise ServerError(died(process, "before it was ready"))
         if time.monotonic() > deadline:
             raise ServerError(
                 f"the server was not ready after {spec.start_timeout_s:g} s "
@@ -169,7 +133,7 @@ def _ready(
         on_wait(time.monotonic() - began)
         time.sleep(0.2)
     info = endpoint.server_info()
-    api = _rollout_api(info)
+    api = rollout_api(info)
     body: dict[str, Json] = {"max_tokens": 1}
     body |= {"prompt": "Hello"} if api == "completions" else {"prompts": ["Hello"]}
     try:
@@ -188,12 +152,6 @@ def _ready(
         version=endpoint.version(),
         api=api,
     )
-
-
-def _rollout_api(info: Json | None) -> RolloutApi:
-    """``generate`` where TRL's old server says so through our launcher."""
-    says = info.get("rollout_api") if isinstance(info, dict) else None
-    return "generate" if says == "generate" else "completions"
 
 
 def _answers(endpoint: Endpoint, process: ServerProcess) -> bool:
@@ -232,52 +190,5 @@ def _refuse_squatter(endpoint: Endpoint, url: str) -> None:
         raise IdentityError(f"{url} is taken by something that is not ours: {problem}") from None
 
 
-def _died(process: ServerProcess, when: str) -> str:
-    log_file = process.log
-    said = log_file.read_text(encoding="utf-8", errors="replace") if log_file.exists() else ""
-    cause = root_cause(said)
-    return (
-        f"the server exited with status {process.poll()} {when}{': ' if cause else ''}{cause}; "
-        f"last lines of {log_file}:\n{process.tail()}"
-    )
-
-
 def _has_gpu() -> bool:
     return Path("/dev/nvidiactl").exists()
-
-
-@contextmanager
-def _attached(spec: ServerSpec, folder: ServerFolder) -> Iterator[Session]:
-    url = (spec.base_url or "").rstrip("/").removesuffix("/v1")
-    key = os.environ.get(spec.api_key_env, "") if spec.api_key_env else ""
-    with Endpoint(url, key) as endpoint:
-        try:
-            models = endpoint.models()
-        except RequestError as problem:
-            raise ServerError(f"no server answers at {url}: {problem}") from None
-        if not models:
-            raise ServerError(f"{url} serves no model")
-        endpoint.model = str(models[0]["id"])
-        info = endpoint.server_info()
-        session = Session(
-            spec=spec,
-            endpoint=endpoint,
-            folder=folder,
-            process=None,
-            start_s=0.0,
-            info=info,
-            version=endpoint.version(),
-        )
-        session.api = _rollout_api(info)
-        check_speculation(spec, info)
-        session.notes += unverified(spec, models[0], info)
-        store.write_json(
-            folder.info,
-            {
-                "attached": url,
-                "model": endpoint.model,
-                "version": session.version,
-                "server_info": info,
-            },
-        )
-        yield session

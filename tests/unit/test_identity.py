@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sweeper.errors import ServerError
-from sweeper.serve.identity import check_speculation, unverified
+from sweeper.serve.identity import check_counters, check_speculation, unverified
 from sweeper.values import Json, ServerSpec
 
 
@@ -105,10 +105,49 @@ def test_what_cannot_be_verified_of_a_running_server_is_said() -> None:
     known = {"vllm_config": {"model_config": {"model": "org/model"}}}
     assert list(unverified(asked, {"id": "n"}, known)) == []
     assert list(unverified(asked, {"id": "n", "root": "org/other"}, None)) == [
-        "speculation not verified: the running server offers no /server_info "
-        "(start it with VLLM_SERVER_DEV_MODE=1)",
         "target.model is org/model, but the running server says that it serves org/other",
     ]
     assert list(unverified(asked, {"id": "n"}, {"vllm_config": {}})) == [
         "model not verified: the running server does not say what n is"
     ]
+
+
+TOKENS = 'vllm:generation_tokens_total{engine="0",model_name="m"} 9.0\n'
+NO_INFO = "the running server offers no /server_info (start it with VLLM_SERVER_DEV_MODE=1)"
+
+
+def metrics(gamma: int) -> str:
+    """Of two engines, each with a counter for every position of a draft."""
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    return TOKENS + "".join(
+        f'{name}{{engine="{engine}",model_name="m",position="{at}"}} 0.0\n'
+        for engine in (0, 1)
+        for at in range(gamma)
+    )
+
+
+def test_without_server_info_the_counters_tell_gamma_and_the_rest_is_said() -> None:
+    assert check_counters(spec(NGRAM), metrics(4)) == (
+        f"only γ=4 is verified, by the server's counters, not the method: {NO_INFO}"
+    )
+    assert check_counters(spec(None), metrics(0)) == ""
+    nothing = f"speculation not verified: {NO_INFO} and no counters of vLLM in /metrics"
+    assert check_counters(spec(NGRAM), None) == nothing
+    assert check_counters(spec(None), "python_info 1.0\n") == nothing
+
+
+@pytest.mark.parametrize(
+    ("asked", "gamma", "sentence"),
+    [
+        (NGRAM, 3, "the server resolved other settings: num_speculative_tokens: asked 4, "
+                   "its /metrics count 3"),
+        (NGRAM, 0, "speculation was asked for, but the server counts none in its /metrics"),
+        (None, 2, "the baseline server speculates: its /metrics count γ=2"),
+    ],
+)  # fmt: skip
+def test_counters_that_tell_something_else_fail_the_point(
+    asked: dict[str, Any] | None, gamma: int, sentence: str
+) -> None:
+    with pytest.raises(ServerError) as caught:
+        check_counters(spec(asked), metrics(gamma))
+    assert str(caught.value) == sentence
