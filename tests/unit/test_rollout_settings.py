@@ -6,124 +6,50 @@
 4. Old names mean today's, and say so; names that are gone are refused with what replaced them.
 5. Speculation that would not be what was asked for does not get out.
 6. Importing it costs no vLLM, no Hydra, no MLflow.
+
+Settings are drawn by hypothesis wherever a sentence is about all of them (``engine_settings.py``).
 """
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from sweeper.errors import ConfigError
 from sweeper.plan.legacy import RENAMED, is_old_flag
 from sweeper.rollout import VLLMServerConfig, validate_speculative
-
-
-def given(**strategies: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Any]:
-    """Hypothesis's, with fewer examples and no clock: machines that test are shared."""
-    calm = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    return lambda test: calm(hypothesis_given(**strategies)(test))
-
-
-FIELDS = {"model", "tensor_parallel_size", "gpu_memory_utilization", "dtype", "max_model_len"}
-SHORTHAND = {"spec_method", "spec_model", "spec_tokens"}
-
-texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
-numbers = st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False)
-scalars = texts | numbers | st.booleans()
-values = (
-    scalars
-    | st.lists(texts | numbers, max_size=3)
-    | st.dictionaries(texts, scalars, min_size=1, max_size=3)
+from tests.unit.engine_settings import (
+    anything,
+    as_text,
+    engine_args,
+    flags_of,
+    given,
+    quietly,
+    refusal,
+    speculation,
 )
-words = st.text("abcxyz019", min_size=1, max_size=6)
-names = (
-    st.lists(words, min_size=1, max_size=3)
-    .map(lambda parts: "k" + "_".join(parts))
-    .filter(lambda name: name not in FIELDS | SHORTHAND and not is_old_flag(name))
-)
-engine_args = st.dictionaries(names, values, max_size=5)
-gammas = st.integers(1, 16)
-lookups = st.fixed_dictionaries(
-    {"method": st.just("ngram"), "num_speculative_tokens": gammas},
-    optional={"prompt_lookup_min": st.integers(1, 3), "prompt_lookup_max": st.integers(4, 8)},
-)
-suffixes = st.fixed_dictionaries(
-    {"method": st.just("suffix"), "num_speculative_tokens": gammas},
-    optional={
-        "suffix_decoding_max_tree_depth": st.integers(16, 64),
-        "suffix_decoding_max_cached_requests": st.integers(0, 100),
-        "suffix_decoding_min_token_prob": st.floats(0, 1),
-    },
-)
-drafts = st.fixed_dictionaries(
-    {
-        "method": st.sampled_from(["eagle3", "eagle", "draft_model"]),
-        "model": st.just("org/some-head"),
-        "num_speculative_tokens": gammas,
-    },
-    optional={"draft_tensor_parallel_size": st.just(1), "max_model_len": st.integers(1, 10**6)},
-)
-speculation = lookups | suffixes | drafts
-
-
-def flags_of(argv: Sequence[str]) -> dict[str, Any]:
-    """What a parser of vLLM's kind makes of the argv: one value, several, or a switch."""
-    found: dict[str, Any] = {}
-    name = ""
-    for token in argv:
-        flag = re.fullmatch(r"--(no-)?([a-z0-9-]+)(?:=(.*))?", token, flags=re.DOTALL)
-        if flag:
-            name = flag[2].replace("-", "_")
-            assert name not in found, f"{name} is there twice"
-            found[name] = flag[3] if flag[3] is not None else not flag[1]
-        elif isinstance(found[name], bool):
-            found[name] = token
-        else:
-            found[name] = [
-                *(found[name] if isinstance(found[name], list) else [found[name]]),
-                token,
-            ]
-    return found
-
-
-def as_text(value: Any) -> Any:
-    """How a value looks on a command line."""
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, list) and len(value) > 1:
-        return [str(item) for item in value]
-    if isinstance(value, list):
-        return str(value[0])
-    return json.dumps(value, sort_keys=True) if isinstance(value, dict) else str(value)
-
-
-def refusal(**settings: Any) -> list[str]:
-    """The sentences with which the settings are refused, wherever that happens first."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        with pytest.raises(ConfigError) as caught:
-            VLLMServerConfig.from_mapping({"model": "m", **settings}).to_vllm_kwargs()
-    return str(caught.value).splitlines()
-
-
-def quietly(settings: Mapping[str, Any]) -> VLLMServerConfig:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return VLLMServerConfig.from_mapping(settings)
 
 
 class TestWhatIsSetArrives:
+    @given(asked=anything)
+    def test_every_setting_of_any_mapping_arrives_or_is_named(self, asked: dict[str, Any]) -> None:
+        try:
+            found = quietly({"model": "m", **asked}).to_vllm_kwargs()
+        except ConfigError as problem:
+            assert any(name in str(problem) for name in (*asked, "speculative_config"))
+            return
+        arrived = found | found.get("speculative_config", {})
+        for name, value in asked.items():
+            today = RENAMED.get(name, name.removeprefix("--").replace("-", "_"))
+            assert arrived.get(today) == value  # nothing is what null arrives as
+
     @given(engine=engine_args, spec=speculation)
     def test_in_vllms_arguments_unchanged(self, engine: dict[str, Any], spec: Any) -> None:
         asked = {"model": "m", "speculative_config": spec, **engine}
