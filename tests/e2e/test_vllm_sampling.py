@@ -80,7 +80,7 @@ def said(name: str, found: Sampled) -> Sampled:
 def alike(tmp_path_factory: pytest.TempPathFactory) -> list[Samples]:
     """What one server without speculation samples, again and again with other seeds."""
     base = point("none", 0)
-    points = [replace(base, repeats=n) for n in range(1, 6)]
+    points = [replace(base, repeats=n) for n in range(1, 5)]
     return drawn(server(""), tmp_path_factory.mktemp("baseline") / "none", *points)
 
 

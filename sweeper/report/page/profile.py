@@ -22,7 +22,7 @@ def step_drawing(group: Group) -> Iterator[Drawing]:
     left = [0.0] * len(shown)
     for word, share, colour in zip(_WORDS, STEP_SHARES.values(), COLOURS, strict=False):
         wide = [100 * (share(c.profile).value or 0.0) for c in shown]
-        ax.barh(range(len(shown)), wide, left=left, color=colour, label=word, height=0.6)
+        ax.barh(range(len(shown)), wide, left=left, color=colour, label=word, height=0.6, zorder=2)
         left = [a + b for a, b in zip(left, wide, strict=True)]
     ax.set_yticks(range(len(shown)), [names[c.number] for c in shown], fontsize=7)
     ax.invert_yaxis()
