@@ -285,7 +285,7 @@ def _load_rules(load: Load) -> list[tuple[bool, str]]:
 
 
 def _rollout_rules(load: Load, sampling: Sampling) -> list[tuple[bool, str]]:
-    batches = load.name == "rollout"
+    batches = load.batches
     return [
         (sampling.n < 1, f"sampling.n: {sampling.n}: at least 1"),
         (

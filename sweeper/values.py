@@ -192,7 +192,7 @@ class Load:
     @property
     def label(self) -> str:
         """``sequential``, ``closed ×8``, ``open 2.5/s``, ``ramp rate 1–8``, ``rollout ×4``."""
-        if self.name == "rollout":
+        if self.batches:
             return f"rollout ×{self.batch_prompts}"
         if self.name == "closed":
             return f"closed ×{self.concurrency}"
@@ -201,6 +201,11 @@ class Load:
         if self.name == "ramp":
             return f"ramp {self.ramp_of} {self.ramp_from:g}–{self.ramp_to:g}"
         return self.name
+
+    @property
+    def batches(self) -> bool:
+        """Whether batches are what is sent, timed and counted, and not single requests."""
+        return self.name == "rollout"
 
     @property
     def overlapping(self) -> bool:

@@ -14,10 +14,19 @@ from sweeper.judge.distribution import sampled
 from sweeper.judge.output import OutputCheck, no_output_check, output_check
 from sweeper.judge.quality import QualityFigures, quality_figures
 from sweeper.judge.slices import Slice, slices
-from sweeper.judge.speedup import Pair, Paired, pair, paired, rendered_differently, same_history
+from sweeper.judge.speedup import (
+    Pair,
+    Paired,
+    pair,
+    paired,
+    paired_batches,
+    rendered_differently,
+    same_history,
+)
 from sweeper.judge.underload import BY_TPOT, speedup_by, throughput_ratio
 from sweeper.values import PointResult
 
+OF_BATCHES = "a batch holds prompts of several categories and ends when its last sequence does"
 NO_TEXT = "synthetic prompts: a speed-up on them says nothing about text; measure a real dataset"
 
 
@@ -63,7 +72,8 @@ def against(arm: Arm, base: Arm | None, seed: int) -> Against:
         reason = reason or NO_TEXT
     if reason:
         return _nothing(arm, reason, output, notes, seed=seed)
-    both, load = paired(pairs), arm.planned.point.load
+    load = arm.planned.point.load
+    both = paired_batches(pairs) if load.batches else paired(pairs)
     return Against(
         speedup=both.speedup(by_tpot=speedup_by(load) == BY_TPOT, seed=seed),
         request_time=both.request_time(seed=seed),
@@ -73,7 +83,9 @@ def against(arm: Arm, base: Arm | None, seed: int) -> Against:
         tpot=both.tpot(seed=seed),
         step_cost=_step_cost(both, base.result, arm.result, seed),
         output=output,
-        slices=slices(arm.records, both, "", by_tpot=speedup_by(load) == BY_TPOT, seed=seed),
+        slices=slices(arm.records, None, OF_BATCHES, seed=seed)
+        if load.batches
+        else slices(arm.records, both, "", by_tpot=speedup_by(load) == BY_TPOT, seed=seed),
         paired=both,
         notes=notes,
         pairs=tuple(pairs),

@@ -143,7 +143,9 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
     batches = _rollout(arm, seed)
     beside, load = against(arm, base, seed), arm.planned.point.load
     steps = profile(arm.split, baseline=arm.planned.point.is_baseline)
-    repeats = repeats_of(arm.records, beside.pairs, load) if arm.usable else Repeats()
+    # The answers to a prompt in one batch are numbered like repeats, and are none.
+    repeated = arm.usable and not load.batches
+    repeats = repeats_of(arm.records, beside.pairs, load) if repeated else Repeats()
     return Comparison(
         planned=arm.planned,
         result=arm.result,
@@ -189,7 +191,7 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
 
 def _rollout(arm: Arm, seed: int) -> Rollout | None:
     """``None`` for every other load."""
-    if arm.planned.point.load.name != "rollout":
+    if not arm.planned.point.load.batches:
         return None
     if not arm.usable:
         return unmeasured_rollout(arm.why)
@@ -201,7 +203,7 @@ def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
         reason = arm.why
         return unmeasured_acceptance(reason), unmeasured_timing(reason)
     point = arm.planned.point
-    if point.load.name == "rollout":
+    if point.load.batches:
         return _of_batches(arm, seed, slo)
     drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
     drafts = with_totals(drafts, arm.result.counters if arm.result else None, arm.records)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, log
 from types import MappingProxyType
 
 from sweeper.judge.bootstrap import Figure, undefined
@@ -18,13 +17,11 @@ from sweeper.judge.evidence import (
     service_answer,
     unanswered,
 )
+from sweeper.judge.hurdles import output, service, speed
 from sweeper.judge.ranking import Ranking, rank
 from sweeper.judge.recommend import recommendation
-from sweeper.judge.service import holds
 from sweeper.judge.verdict import SYNTHETIC, Answer, Word, WorkloadVerdict
 from sweeper.values import Thresholds
-
-MOST_PROMPTS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +127,10 @@ def _case(
         pays_answer(one, break_even(one, baseline)),
         service_answer(one, baseline, all_of_them, thresholds),
     )
-    slower, unsettled = _speed(speedup, ranking.prompts, thresholds)
-    wrong, unchecked = _output(answers[0], thresholds)
-    broken, unserved = _service(one, baseline, answers[3], thresholds)
+    units = "batches" if one.point.load.batches else "prompts"
+    slower, unsettled = speed(speedup, ranking.prompts, units, thresholds)
+    wrong, unchecked = output(answers[0], thresholds)
+    broken, unserved = service(one, baseline, answers[3], thresholds)
     return _Case(
         one=one,
         speedup=speedup,
@@ -140,57 +138,6 @@ def _case(
         against=tuple(text for text in (wrong, slower, broken) if text),
         open=tuple(text for text in (unchecked, unsettled, unserved) if text),
     )
-
-
-def _speed(speedup: Figure, prompts: int, thresholds: Thresholds) -> tuple[str, str]:
-    """What speaks against the speed, and what would settle it; at most one is not empty."""
-    least = thresholds.min_speedup
-    low, high = speedup.low or 0.0, speedup.high or 0.0
-    if prompts < thresholds.min_prompts:
-        return "", f"{prompts} prompts decide nothing; measure {thresholds.min_prompts} or more"
-    if high < least:
-        return f"speed-up {say(speedup)} is below {least:g}", ""
-    if low > least:
-        return "", ""
-    needed = prompts_needed(speedup, prompts, least)
-    more = f"about {needed} prompts would" if needed else "no number of prompts is likely to"
-    return "", f"speed-up {say(speedup)} does not settle {least:g} on {prompts} prompts; {more}"
-
-
-def prompts_needed(speedup: Figure, prompts: int, least: float) -> int | None:
-    """How many prompts would move the interval off ``least`` if the speed-up stays what it is.
-
-    Half the width of the logarithm's interval shrinks with the root of the number of prompts.
-    ``None`` above :data:`MOST_PROMPTS`.
-    """
-    if not speedup.value or not speedup.low or not speedup.high:
-        return None
-    distance = abs(log(speedup.value / least))
-    half = log(speedup.high / speedup.low) / 2
-    if distance == 0 or prompts * (half / distance) ** 2 > MOST_PROMPTS:
-        return None
-    return ceil(prompts * (half / distance) ** 2)
-
-
-def _output(answer: Answer, thresholds: Thresholds) -> tuple[str, str]:
-    if thresholds.output == "any" or answer.state == "yes":
-        return "", ""
-    if answer.state == "no":
-        return f"the output is not right: {answer.sentence}", ""
-    if thresholds.output == "not wrong":
-        return "", ""
-    return "", f"whether the output is still right is open: {answer.sentence}"
-
-
-def _service(
-    one: Comparison, baseline: Comparison | None, answer: Answer, thresholds: Thresholds
-) -> tuple[str, str]:
-    held = holds(one, thresholds)
-    if held is False and not (baseline is not None and holds(baseline, thresholds) is False):
-        return f"the SLO does not hold: {answer.sentence}", ""
-    if held is None and thresholds.need_slo:
-        return "", f"whether the SLO holds is open: {one.slo_share.reason}"
-    return "", ""
 
 
 def _choose(passing: Sequence[_Case], seed: int) -> _Case | None:

@@ -29,7 +29,8 @@ _BY_TPOT = ("emitted", "decode_s")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
     """``best`` is the fastest, ``tied`` those whose distance to it may be none. ``speedups`` are
-    simultaneous, by point number; ``prompts`` is the number of prompts all arms answered."""
+    simultaneous, by point number; ``prompts`` is the number of prompts all arms answered, of
+    rollouts that of batches."""
 
     best: Comparison | None
     tied: tuple[Comparison, ...]

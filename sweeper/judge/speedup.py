@@ -28,7 +28,10 @@ COLUMNS = (*(f"base_{name}" for name in OF_ARM), *OF_ARM)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paired:
-    """Sums of both arms by prompt: ``table`` has one row a prompt and the :data:`COLUMNS`."""
+    """Sums of both arms by prompt: ``table`` has one row a prompt and the :data:`COLUMNS`.
+
+    Of rollouts it has one row a batch, which goes by the name of its first prompt.
+    """
 
     prompts: tuple[str, ...]
     table: Array
@@ -85,6 +88,24 @@ def paired(pairs: Sequence[Pair]) -> Paired:
     rows = [_sums(b) + _sums(c) for b, c in pairs]
     table = np.array(rows, dtype=np.float64).reshape(len(rows), len(COLUMNS))
     return Paired(*sum_by_prompt([c.prompt_id for _, c in pairs], table))
+
+
+def paired_batches(pairs: Sequence[Pair]) -> Paired:
+    """As :func:`paired`, of rollouts: the sequences of a batch share one clock, which counts once,
+    and cannot be resampled one without the other. A batch's repeats stay together."""
+    found: dict[int, list[Pair]] = {}
+    for one in pairs:
+        found.setdefault(one[1].sent_ns, []).append(one)
+    batches = tuple(found.values())
+    rows = [_batch(b for b, _ in batch) + _batch(c for _, c in batch) for batch in batches]
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(COLUMNS))
+    return Paired(*sum_by_prompt([batch[0][1].prompt_id for batch in batches], table))
+
+
+def _batch(records: Iterable[RequestRecord]) -> tuple[float, ...]:
+    sequences = tuple(records)
+    tokens = sum(record.completion_tokens or 0 for record in sequences)
+    return (sequences[0].request_time_s, tokens, np.nan, np.nan, np.nan)
 
 
 def output_rate_ratio(pairs: Sequence[Pair], *, seed: int, resamples: int = RESAMPLES) -> Figure:

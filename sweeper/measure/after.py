@@ -40,7 +40,7 @@ def check_output(
         found = score(session, point, prompts, home, check)
         done = f"{len(found.answers)} answers scored" if not found.problem else found.problem
         return Event(kind="checked", point=planned.number, text=done)
-    if not point.sampling.greedy and check.samples and point.load.name != "rollout":
+    if not point.sampling.greedy and check.samples:
         drawn = draw(session, point, home, check)
         done = f"{check.samples} continuations of {len(drawn.draws)} texts sampled"
         return Event(kind="checked", point=planned.number, text=drawn.problem or done)

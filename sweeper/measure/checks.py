@@ -84,7 +84,7 @@ def point_warnings(
     if check.get("agree") is False:
         named = ", ".join(check["differing"])
         warnings.append(f"requests and server counters disagree on {named}")
-    together = point.load.name == "rollout"  # n samples of several prompts report nothing each
+    together = point.load.batches  # n samples of several prompts report nothing each
     if not (point.is_baseline or together) and silent:
         warnings.append("per-request speculation counts are missing for some requests")
     if counted:

@@ -76,7 +76,7 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
                             refused, folder, sweep, str(problem), server.path.name, emit
                         )
                         continue
-                    run = run_rollouts if planned.point.load.name == "rollout" else None
+                    run = run_rollouts if planned.point.load.batches else None
                     results.append(measure(session, planned, prompts, home, sweep, emit, run))
                     measured.append((planned, prompts))
             for planned, prompts in measured:

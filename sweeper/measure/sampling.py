@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from sweeper import store
+from sweeper.drive.rollout import body_of
 from sweeper.errors import RequestError
 from sweeper.measure.counters import parse
 from sweeper.measure.scoring import UNLIKE_VLLM
 from sweeper.scores import Check, Samples
 from sweeper.serve.session import Session
 from sweeper.store import PointFolder
-from sweeper.values import Json, Point
+from sweeper.values import ROLLOUT_PATHS, Json, Point, Sampling
 
 log = logging.getLogger(__name__)
 
@@ -62,17 +63,33 @@ def _continued(
     """
     digest = hashlib.sha256(f"{point.key}/{text}".encode()).digest()[:4]
     seed, each = int.from_bytes(digest, "big") >> 1, _at_once(session.info)
-    body: dict[str, Json] = asdict(point.sampling)
-    del body["name"]
-    body |= {"prompt": text, "max_tokens": check.tokens, "return_token_ids": True}
+    ask = _of_completions if session.api == "completions" else _of_generate
     found: list[tuple[int, ...]] = []
-    while len(found) < check.samples:
-        more = {"n": min(each, check.samples - len(found)), "seed": seed + len(found)}
-        choices = session.endpoint.complete(body | more, TIMEOUT_S)["choices"]
-        if len(choices) != more["n"] or any(c.get("token_ids") is None for c in choices):
+    while (left := check.samples - len(found)) > 0:
+        sampling = replace(
+            point.sampling, n=min(each, left), max_tokens=check.tokens, seed=seed + len(found)
+        )
+        answers = ask(session, text, sampling)
+        if len(answers) != sampling.n or any(ids is None for ids in answers):
             raise RequestError("the server gave no token ids, or not as many answers as asked for")
-        found += (tuple(choice["token_ids"]) for choice in choices)
+        found += map(tuple, answers)
     return tuple(found)
+
+
+def _of_completions(session: Session, text: str, sampling: Sampling) -> list[Json]:
+    body: dict[str, Json] = asdict(sampling)
+    del body["name"]
+    body |= {"prompt": text, "return_token_ids": True}
+    choices = session.endpoint.complete(body, TIMEOUT_S)["choices"]
+    return [choice.get("token_ids") for choice in choices]
+
+
+def _of_generate(session: Session, text: str, sampling: Sampling) -> list[Json]:
+    """From TRL's own server."""
+    ids = session.endpoint.tokenize({"prompt": text})
+    body = body_of("generate", session.endpoint.model, [ids], sampling)
+    answer = session.endpoint.complete(body, TIMEOUT_S, ROLLOUT_PATHS["generate"])
+    return list(answer["completion_ids"])
 
 
 def _at_once(info: Json | None) -> int:

@@ -12,7 +12,6 @@ from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
 from sweeper.judge.rollout import Rollout
-from sweeper.judge.verdict import WorkloadVerdict
 from sweeper.report.labels import NOT_MEASURED, heading, labels
 from sweeper.report.wording import escape
 
@@ -63,16 +62,9 @@ def _tables(judgement: Judgement) -> Iterator[tuple[str, list[tuple[str, ...]]]]
         done = tuple(one for one in arms if one.rollout is not None and one.completed)
         if done:
             names = labels(done)
-            rows = [(names[c.number], *_cells(c), _verdict(c, workload)) for c in done]
+            words = workload.words
+            rows = [(names[c.number], *_cells(c), words.get(c.number, "-")) for c in done]
             yield f"rollouts · {heading(done)}", rows
-
-
-def _verdict(one: Comparison, workload: WorkloadVerdict) -> str:
-    """A workload has one verdict: on the setting that is recommended, else on the fastest."""
-    about = workload.recommended or workload.best
-    if about is None or about.number != one.number:
-        return "-"
-    return workload.verdict or "-"
 
 
 def _cells(one: Comparison) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +12,9 @@ import pytest
 
 from sweeper import store
 from sweeper.judge.compare import Comparison, compare
-from tests.e2e.running import command, only_sweep, run
+from sweeper.judge.repeats import Repeats
+from sweeper.serve.process import free_port, is_listening
+from tests.e2e.running import ENGINE, command, environment, only_sweep, run, wait_until
 
 ROLLOUT = ("load=rollout", "dataset=rollout", "dataset.limit=4", "sampling.max_tokens=40")
 MENDED = "server.workarounds=[vllm-55005]"
@@ -38,6 +42,9 @@ def test_batches_are_timed_counted_and_scored_again(tmp_path: Path) -> None:
     assert found.straggler_share.value is not None and 0 <= found.straggler_share.value < 1
     assert drafted.acceptance.acceptance_rate.value is not None
     assert drafted.speedup.value is not None
+    assert drafted.output.state == "right"  # continuations were sampled from both arms
+    assert "2 batches decide nothing; measure 5 or more" in out
+    assert drafted.repeats == Repeats() and "repeats:" not in out
     assert base.acceptance.tokens_per_decode_step.value == 1.0
     steps = drafted.acceptance.tokens_per_decode_step.value
     assert steps is not None and steps > 1.0
@@ -92,6 +99,32 @@ def test_a_server_that_fails_a_batch_fails_the_point(tmp_path: Path) -> None:
     (base,) = compare(only_sweep(tmp_path))
     assert (base.status, base.rollout and base.rollout.batches) == ("invalid", 0)
     assert base.reason.startswith("8 of 16 requests failed (max_error_rate=0); first: HTTP 503")
+
+
+@pytest.mark.parametrize(
+    ("dev_mode", "how"), [("1", "server has 3; "), ("0", "its /metrics count 3")]
+)
+def test_an_attached_server_with_other_settings_fails_the_point(
+    tmp_path: Path, dev_mode: str, how: str
+) -> None:
+    port, config = free_port(), {"method": "ngram", "num_speculative_tokens": 3}
+    engine = [sys.executable, str(ENGINE), "--model", "m", "--served-model-name", "theirs"]
+    engine += ["--port", str(port), "--speculative-config", json.dumps(config)]
+    argv = command(*ROLLOUT, "method=ngram", "gamma=4", "baseline=off", outputs=tmp_path)
+    argv = [token for token in argv if not token.startswith("server.command=")]
+    argv += ["server=external", f"server.base_url=http://127.0.0.1:{port}"]
+    env = environment() | {"VLLM_SERVER_DEV_MODE": dev_mode}
+    with subprocess.Popen(engine, env=env, stdout=subprocess.DEVNULL) as server:
+        try:
+            assert wait_until(lambda: is_listening(port))
+            assert run(argv).status == 1
+        finally:
+            server.kill()
+    (point,) = compare(only_sweep(tmp_path))
+    assert point.status == "failed"
+    assert point.reason.startswith(
+        f"the server resolved other settings: num_speculative_tokens: asked 4, {how}"
+    )
 
 
 @pytest.mark.parametrize("server", ["vllm", "rollout"])

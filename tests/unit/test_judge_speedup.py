@@ -11,6 +11,7 @@ from sweeper.judge.speedup import (
     output_rate_ratio,
     pair,
     paired,
+    paired_batches,
     rendered_differently,
     request_time_ratio,
     same_history,
@@ -30,6 +31,29 @@ def test_ratios_are_of_sums() -> None:
     # Two prompts: the standard error of the logarithm is 0.6, Student's t 12.71.
     assert (found.low, found.high) == pytest.approx((2.5 / 2047.8, 2.5 * 2047.8), rel=1e-3)
     assert output_rate_ratio(pairs, seed=0).value == pytest.approx(2.5)
+
+
+def test_the_clock_of_a_rollout_batch_counts_once_and_batches_are_what_is_resampled() -> None:
+    def batches(*seconds: float) -> list[RequestRecord]:
+        """Two prompts with two samples, then one prompt with two; 10 tokens each."""
+        shapes = [(0, seconds[0]), (0, seconds[0]), (1, seconds[1])]
+        return [
+            replace(
+                record(f"p{n}", repeat=r, tokens=10, seconds=s),
+                sent_ns=at,
+                done_ns=at + int(s * 1e9),
+            )
+            for n, (at, s) in enumerate(shapes)
+            for r in (0, 1)
+        ]
+
+    both = paired_batches(pair(batches(8.0, 2.0), batches(2.0, 2.0)))
+    assert both.prompts == ("p0", "p2")
+    assert both.columns("base_tokens", "base_s", "tokens", "s").tolist() == [
+        [40, 8, 40, 2],
+        [20, 2, 20, 2],
+    ]
+    assert both.output_rate(seed=0).value == pytest.approx((60 / 4) / (60 / 10))
 
 
 def test_the_output_rate_counts_the_tokens_of_each_arm() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from sweeper.judge.__main__ import main
 from sweeper.judge.bootstrap import Figure
-from sweeper.judge.decision import decide, prompts_needed
+from sweeper.judge.decision import decide
+from sweeper.judge.hurdles import prompts_needed
 from sweeper.judge.judgement import judge
 from sweeper.judge.verdict import SYNTHETIC, Judgement, WorkloadVerdict
 from sweeper.judge.words import lines, recommended

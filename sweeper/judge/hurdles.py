@@ -1,0 +1,71 @@
+"""What a setting must get over to be deployed, one after the other.
+
+Each says what speaks against the setting, and what would settle an open question; at most one of
+the two is not empty.
+"""
+
+from __future__ import annotations
+
+from math import ceil, log
+
+from sweeper.judge.bootstrap import Figure
+from sweeper.judge.compare import Comparison
+from sweeper.judge.evidence import say
+from sweeper.judge.service import holds
+from sweeper.judge.verdict import Answer
+from sweeper.values import Thresholds
+
+MOST_PROMPTS = 100_000
+
+
+def speed(speedup: Figure, count: int, units: str, thresholds: Thresholds) -> tuple[str, str]:
+    """``count`` is how many ``units``, prompts or batches, all arms answered."""
+    least = thresholds.min_speedup
+    low, high = speedup.low or 0.0, speedup.high or 0.0
+    if count < thresholds.min_prompts:
+        return "", f"{count} {units} decide nothing; measure {thresholds.min_prompts} or more"
+    if high < least:
+        return f"speed-up {say(speedup)} is below {least:g}", ""
+    if low > least:
+        return "", ""
+    needed = prompts_needed(speedup, count, least)
+    more = f"about {needed} {units} would" if needed else f"no number of {units} is likely to"
+    return "", f"speed-up {say(speedup)} does not settle {least:g} on {count} {units}; {more}"
+
+
+def prompts_needed(speedup: Figure, prompts: int, least: float) -> int | None:
+    """How many prompts would move the interval off ``least`` if the speed-up stays what it is.
+
+    Half the width of the logarithm's interval shrinks with the root of the number of prompts.
+    ``None`` above :data:`MOST_PROMPTS`.
+    """
+    if not speedup.value or not speedup.low or not speedup.high:
+        return None
+    distance = abs(log(speedup.value / least))
+    half = log(speedup.high / speedup.low) / 2
+    if distance == 0 or prompts * (half / distance) ** 2 > MOST_PROMPTS:
+        return None
+    return ceil(prompts * (half / distance) ** 2)
+
+
+def output(answer: Answer, thresholds: Thresholds) -> tuple[str, str]:
+    """Of the first answer, at the strictness that was asked for."""
+    if thresholds.output == "any" or answer.state == "yes":
+        return "", ""
+    if answer.state == "no":
+        return f"the output is not right: {answer.sentence}", ""
+    if thresholds.output == "not wrong":
+        return "", ""
+    return "", f"whether the output is still right is open: {answer.sentence}"
+
+
+def service(
+    one: Comparison, baseline: Comparison | None, answer: Answer, thresholds: Thresholds
+) -> tuple[str, str]:
+    """An SLO that the baseline does not hold either speaks against no setting."""
+    held = holds(one, thresholds)
+    if held is False and not (baseline is not None and holds(baseline, thresholds) is False):
+        return f"the SLO does not hold: {answer.sentence}", ""
+    if held is None and thresholds.need_slo:
+        return "", f"whether the SLO holds is open: {one.slo_share.reason}"
+    return "", ""
