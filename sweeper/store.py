@@ -7,6 +7,7 @@ In ``outputs/<date>/<time>-<id>/``::
         config.yaml  point.log       the point as composed; what its measurement said
         requests.jsonl               one RequestRecord a line, appended as answers arrive
         counters.json                the server's counters before and after, raw
+        series.jsonl                 the server's load and its GPUs', a line every two seconds
         rollouts.jsonl               load=rollout: one RolloutBatch a line, see docs/rollouts.md
         result.json                  PointResult; its presence means the point has ended
         scores.json                  a greedy baseline's answers, scored by its own server
@@ -155,6 +156,10 @@ class PointFolder:
         return self.path / "rollouts.jsonl"
 
     @property
+    def series(self) -> Path:
+        return self.path / "series.jsonl"
+
+    @property
     def result(self) -> Path:
         return self.path / "result.json"
 
@@ -186,7 +191,8 @@ class PointFolder:
     def measured(self) -> tuple[Path, ...]:
         """What a measurement leaves."""
         made = (self.requests, self.rollouts, self.result, self.counters, self.log)
-        return (*made, self.scores, self.samples, self.quality, self.profile, self.traces)
+        checks = (self.scores, self.samples, self.quality)
+        return (*made, self.series, *checks, self.profile, self.traces)
 
     def append(self, record: RequestRecord) -> None:
         """Add one line and hand it to the operating system before returning."""
@@ -200,6 +206,18 @@ class PointFolder:
         """Add one line to the rollout log."""
         with self.rollouts.open("a", encoding="utf-8") as file:
             file.write(json.dumps(to_json(batch), ensure_ascii=False, allow_nan=False) + "\n")
+
+    def append_sample(self, sample: dict[str, float]) -> None:
+        """Add one line to the series."""
+        with self.series.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(sample, allow_nan=False) + "\n")
+
+    def samples_over_time(self) -> tuple[dict[str, float], ...]:
+        """The series; a half-written last line is left out."""
+        if not self.series.exists():
+            return ()
+        whole = self.series.read_text(encoding="utf-8").split("\n")[:-1]
+        return tuple(json.loads(line) for line in whole)
 
     def batches(self) -> tuple[RolloutBatch, ...]:
         """The rollout log; a half-written last line is left out."""

@@ -13,13 +13,13 @@ from sweeper.judge.evidence import (
     candidates_answer,
     output_answer,
     pays_answer,
-    say,
     service_answer,
     unanswered,
 )
 from sweeper.judge.hurdles import output, service, speed
 from sweeper.judge.ranking import Ranking, rank
 from sweeper.judge.recommend import recommendation
+from sweeper.judge.shown import say
 from sweeper.judge.verdict import SYNTHETIC, Answer, Word, WorkloadVerdict
 from sweeper.values import Thresholds
 

@@ -8,18 +8,9 @@ from sweeper.judge.bootstrap import Figure
 from sweeper.judge.breakeven import family
 from sweeper.judge.compare import Comparison
 from sweeper.judge.service import highest_concurrency, holds, same_but_load
+from sweeper.judge.shown import fixed, say
 from sweeper.judge.verdict import QUESTIONS, Answer, BreakEven, Evidence, State
 from sweeper.values import Thresholds
-
-
-def say(figure: Figure, digits: int = 2) -> str:
-    """``1.56 [1.31, 1.89]``."""
-    if figure.value is None:
-        return "not measured"
-    text = f"{figure.value:.{digits}f}"
-    if figure.low is None or figure.high is None:
-        return text
-    return f"{text} [{figure.low:.{digits}f}, {figure.high:.{digits}f}]"
 
 
 def unanswered(reason: str) -> tuple[Answer, ...]:
@@ -192,4 +183,5 @@ def _signed_percent(figure: Figure) -> str:
     text = f"{100 * figure.value:+.0f} %"
     if figure.low is None or figure.high is None:
         return text
-    return f"{text} [{100 * figure.low:+.0f}, {100 * figure.high:+.0f}]"
+    low, high = (f"{'+' * (end > 0)}{fixed(100 * end, 0)}" for end in (figure.low, figure.high))
+    return f"{text} [{low}, {high}]"

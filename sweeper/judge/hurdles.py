@@ -10,8 +10,8 @@ from math import ceil, log
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
-from sweeper.judge.evidence import say
 from sweeper.judge.service import holds
+from sweeper.judge.shown import say
 from sweeper.judge.verdict import Answer
 from sweeper.values import Thresholds
 

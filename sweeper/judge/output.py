@@ -61,6 +61,7 @@ class OutputCheck:
     ``right``: nothing speaks against it; ``numerical``: greedy answers differ, by no more than the
     baseline differs from itself; ``wrong``: by more than that, or the sampling test says so.
     ``sentence`` says it in words, with numbers or with the reason why it was not measured.
+    ``compared`` is the number of prompts whose greedy answers stood beside the baseline's;
     ``divergences`` has every prompt whose answer differs, the worst first. ``noise`` is the largest
     gap, in nats, that the baseline's own noise explains. ``p_value`` is that of the distribution
     test. ``quality`` is the share of answers that solve their task, ``quality_change`` the
@@ -70,6 +71,7 @@ class OutputCheck:
     state: OutputState
     sentence: str
     identical_share: Figure
+    compared: int = 0
     divergences: tuple[Divergence, ...] = ()
     noise: Figure
     p_value: Figure
@@ -119,6 +121,7 @@ def output_check(
         state=state,
         sentence=sentence,
         identical_share=same,
+        compared=len({other.prompt_id for _, other in pairs}),
         divergences=found,
         noise=undefined(floor.problem) if floor.problem else Figure(value=floor.explains),
         p_value=undefined("greedy answers are compared token by token"),

@@ -1,7 +1,7 @@
-"""Energy of the GPUs a server runs on, from NVML's own meter.
+"""What NVML says of the GPUs a server runs on: energy, load, memory, power.
 
-The meter (``nvmlDeviceGetTotalEnergyConsumption``) counts millijoules since the driver was loaded,
-of the whole board, whoever used it. Volta and later have one.
+The meter of energy (``nvmlDeviceGetTotalEnergyConsumption``) counts millijoules since the driver
+was loaded, of the whole board, whoever used it. Volta and later have one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,25 @@ class Meter:
             return {"reason": self._reason}
         pairs = zip(after, self._before, strict=True)
         return {"joules": sum(now - then for now, then in pairs) / 1000, "gpus": len(after)}
+
+    def now(self) -> dict[str, float]:
+        """Utilisation (mean share of time with work), memory and power (sums); empty where they
+        cannot be read."""
+        nvml = self._nvml
+        try:
+            boards = self._handles() if nvml is not None else []
+            if not boards:
+                return {}
+            busy = [nvml.nvmlDeviceGetUtilizationRates(board).gpu for board in boards]
+            used = [nvml.nvmlDeviceGetMemoryInfo(board).used for board in boards]
+            drawn = [nvml.nvmlDeviceGetPowerUsage(board) for board in boards]
+        except nvml.NVMLError:
+            return {}
+        return {
+            "gpu_utilization": sum(busy) / len(busy) / 100,
+            "gpu_memory_gib": sum(used) / 2**30,
+            "gpu_power_w": sum(drawn) / 1000,
+        }
 
     def _read(self) -> tuple[int, ...] | None:
         """Millijoules of each GPU."""

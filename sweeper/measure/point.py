@@ -27,6 +27,7 @@ from sweeper.measure.checks import cross_check, misconfigured, point_warnings
 from sweeper.measure.counters import Counters, parse, with_counts
 from sweeper.measure.energy import meter
 from sweeper.measure.measurement import Measurement, ended, progress
+from sweeper.measure.series import sampled
 from sweeper.measure.throughput import load_warnings
 from sweeper.measure.times import later
 from sweeper.measure.windows import dead_windows
@@ -72,7 +73,8 @@ def measure(
     result = None
     try:
         try:
-            (run or _run)(one, prompts, emit)
+            with sampled(session, folder):
+                (run or _run)(one, prompts, emit)
             result = _judged(one)
         except RequestError as problem:
             session.check_alive(_patience_s(str(problem)))

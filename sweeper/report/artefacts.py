@@ -29,6 +29,7 @@ def point_files(folder: SweepFolder, one: Comparison) -> tuple[Path, ...]:
         files.result,
         files.requests_parquet,
         files.counters,
+        files.series,
         files.profile,
         *sorted(files.traces.glob("*")),
         *_server_log(folder, one),

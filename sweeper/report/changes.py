@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sweeper.judge.across import Across
 from sweeper.judge.bootstrap import Figure
+from sweeper.judge.shown import say
 from sweeper.store import SweepFolder
 
 THRESHOLD = 0.05
@@ -88,11 +89,8 @@ def _sentences(found: Across, threshold: float) -> Iterator[str]:
 
 
 def _say(figure: Figure) -> str:
-    if figure.value is None:
-        return "-" if figure.reason == "no speculation" else "not measured"
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.2f}"
-    return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"
+    none = figure.value is None and figure.reason == "no speculation"
+    return "-" if none else say(figure)
 
 
 def _share(figure: Figure) -> str:

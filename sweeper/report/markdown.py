@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
+from sweeper.judge.shown import say
 from sweeper.report.columns import figures
 from sweeper.report.labels import (
     NOT_MEASURED,
@@ -122,10 +123,7 @@ def _ratio(figure: Figure) -> str:
 def _say(figure: Figure, digits: int, mark: str = "") -> str:
     if figure.value is None:
         return "-" if figure.reason in ("no speculation", "is the baseline") else NOT_MEASURED
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.{digits}f}{mark}"
-    low, high = f"{figure.low:.{digits}f}", f"{figure.high:.{digits}f}"
-    return f"{figure.value:.{digits}f}{mark} [{low}, {high}]"
+    return say(figure, digits, mark)
 
 
 def _line(cells: Sequence[str]) -> str:

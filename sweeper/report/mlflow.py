@@ -15,6 +15,7 @@ from typing import Any
 from sweeper.errors import PublishError
 from sweeper.judge.judgement import Judgement
 from sweeper.report.runs import FOLDER, NOT_MEASURED, PASSING_TAGS, Run, child, parent
+from sweeper.report.stepped import SURVIVAL
 from sweeper.store import SweepFolder, read_sweep
 
 DATABASE = "mlflow.db"
@@ -182,10 +183,18 @@ class _Publication:
 
     def _has_more(self, known: Any, run: Run) -> bool:
         """MLflow cannot take a metric back or change a parameter; then the run is replaced."""
-        lost = known.data.metrics.keys() - run.metrics.keys() - {"survival"}
-        steps = len(self.client.get_metric_history(known.info.run_id, "survival"))
-        changed = any(run.params.get(k, v) != v for k, v in known.data.params.items())
-        return bool(lost) or changed or steps > len(run.survival)
+        run_id, old = known.info.run_id, known.data
+        lost = old.metrics.keys() - run.metrics.keys() - run.stepped.keys()
+        changed = any(run.params.get(k, v) != v for k, v in old.params.items())
+        return (
+            bool(lost)
+            or changed
+            or any(
+                len(self.client.get_metric_history(run_id, name)) > len(steps)
+                for name, steps in run.stepped.items()
+                if name in old.metrics
+            )
+        )
 
     def _create(self, run: Run) -> str:
         tags = {IDENTITY: run.identity, SWEEP: _hex(self.sweep)}
@@ -204,14 +213,22 @@ class _Publication:
             for name, value in run.metrics.items()
             if old is None or old.metrics.get(name) != value
         ]
-        metrics += [Metric("survival", v, run.end_ms, i) for i, v in run.survival]
+        for name, steps in run.stepped.items():
+            # By position all at once, by second of the point at its time.
+            began = None if name == SURVIVAL else run.start_ms
+            metrics += [
+                Metric(name, v, run.end_ms if began is None else began + 1000 * i, i)
+                for i, v in steps
+            ]
         params = [Param(k, v) for k, v in run.params.items() if not old or k not in old.params]
         tags = [RunTag(k, v) for k, v in run.tags.items()]
         for stale in _stale(old.tags if old else {}, run):
             self.client.delete_tag(run_id, stale)
         for part in _parts(tags, 100):
             self.client.log_batch(run_id, tags=part)
-        self.client.log_batch(run_id, metrics=metrics[:1000], params=params)
+        self.client.log_batch(run_id, params=params)
+        for part in _parts(metrics, 1000):
+            self.client.log_batch(run_id, metrics=part)
         for path in run.files:
             self.client.log_artifact(run_id, str(path))
         self.client.log_batch(run_id, tags=[RunTag(CONTENT, run.content)])

@@ -12,6 +12,7 @@ from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
 from sweeper.judge.rollout import Rollout
+from sweeper.judge.shown import say
 from sweeper.report.labels import NOT_MEASURED, heading, labels
 from sweeper.report.wording import escape
 
@@ -97,4 +98,4 @@ def _ratio(figure: Figure) -> str:
     """Never without its interval."""
     if figure.value is None or figure.low is None or figure.high is None:
         return NOT_MEASURED
-    return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"
+    return say(figure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -14,6 +14,7 @@ from sweeper.judge.judgement import Judgement
 from sweeper.judge.verdict import WorkloadVerdict
 from sweeper.report.artefacts import point_files, sweep_files
 from sweeper.report.columns import concurrency, figures
+from sweeper.report.stepped import Steps, no_series, stepped_of
 from sweeper.report.wording import escape, verdict_markdown, verdict_words
 from sweeper.store import SweepFolder, to_json
 from sweeper.values import Json, Sweep, content_key
@@ -34,7 +35,8 @@ _ENDINGS = {"completed": "FINISHED", "preempted": "KILLED", "skipped": "KILLED",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run. ``survival`` are (position, share) pairs; ``content`` changes when anything does.
+    """One run. ``stepped`` metrics by name: survival by position, server and GPUs by second;
+    ``content`` changes when anything does.
 
     Times are milliseconds since 1970 of the measurement, not of the publication.
     """
@@ -46,7 +48,7 @@ class Run:
     end_ms: int
     params: dict[str, str]
     metrics: dict[str, float]
-    survival: tuple[tuple[int, float], ...]
+    stepped: dict[str, Steps]
     tags: dict[str, str]
     files: tuple[Path, ...]
 
@@ -71,7 +73,7 @@ def parent(folder: SweepFolder, sweep: Sweep, judgement: Judgement) -> Run:
         end_ms=max([start, *(_times(c, start)[1] for c in comparisons)]),
         params={"points": str(len(comparisons)), "jobs": str(len(sweep.plan.jobs))},
         metrics={"points_completed": float(done)},
-        survival=(),
+        stepped={},
         tags={
             "sweep": _cut(sweep.id, LONGEST_TAG),
             "status": f"{done} of {len(comparisons)} points completed",
@@ -90,9 +92,9 @@ def child(
 ) -> Run:
     """The run of one point; ``baseline_run`` is the id of its baseline's."""
     found = figures(one)
+    stepped = stepped_of(one, folder.point(one.planned))
     start, end = _times(one, _milliseconds(sweep.created_at))
     defined = {name: f.value for name, f in found.items() if f.value is not None}
-    survival = enumerate(one.acceptance.survival, start=1)
     return Run(
         identity=content_key(["point", sweep.id, one.planned.key]),
         name=_cut(f"{one.number:03d} {one.point.label} {one.point.dataset.name}", LONGEST_PARAM),
@@ -101,11 +103,11 @@ def child(
         end_ms=end,
         params=_params(one),
         metrics=defined | _intervals(one),
-        survival=tuple((i, f.value) for i, f in survival if f.value is not None),
+        stepped=stepped,
         tags=_tags(one, sweep)
         | _links(folder, baseline_run)
         | _verdict(one, judgement)
-        | _not_measured(one),
+        | _not_measured(one, stepped),
         files=point_files(folder, one),
     )
 
@@ -181,8 +183,9 @@ def _is_in(one: Comparison, workload: WorkloadVerdict) -> bool:
     return any(c is not None and c.number == one.number for c in each)
 
 
-def _not_measured(one: Comparison) -> dict[str, str]:
+def _not_measured(one: Comparison, stepped: Collection[str]) -> dict[str, str]:
     missing = {name: f.reason for name, f in figures(one).items() if f.value is None}
+    missing |= no_series(one, stepped)
     return {f"{NOT_MEASURED}{k}": _cut(v, LONGEST_TAG) or "unknown" for k, v in missing.items()}
 
 

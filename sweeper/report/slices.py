@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
+from sweeper.judge.shown import say
 from sweeper.judge.slices import Slice
 from sweeper.report.labels import Group, labels
 
@@ -35,7 +36,7 @@ def slice_tables(group: Group, *, intervals: bool) -> Iterator[SliceTable]:
 
     for title, key, kind, cell in (
         ("acceptance by category", KEY, "category", accepted),
-        ("speed-up by category", SPEED_KEY, "category", lambda s: _interval(s.speedup, ".2f")),
+        ("speed-up by category", SPEED_KEY, "category", lambda s: _interval(s.speedup, 2)),
         ("acceptance by tokens of the answer", KEY, "output length", accepted),
     ):
         yield from (replace(t, key=key) for t in _table(title, heads, by[kind], cell))
@@ -88,13 +89,11 @@ def _accepted(one: Slice, intervals: bool) -> str:
     rate, length = one.rates.acceptance_rate, one.rates.mean_acceptance_length
     if rate.value is None or length.value is None:
         return ""
-    shown = _interval(rate, ".3f") if intervals else f"{rate.value:.3f}"
+    shown = _interval(rate, 3) if intervals else f"{rate.value:.3f}"
     return f"{shown} / {length.value:.2f}"
 
 
-def _interval(figure: Figure, form: str) -> str:
+def _interval(figure: Figure, digits: int) -> str:
     if figure.value is None:
         return ""
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:{form}}"
-    return f"{figure.value:{form}} [{figure.low:{form}}, {figure.high:{form}}]"
+    return say(figure, digits)

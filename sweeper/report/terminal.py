@@ -14,6 +14,7 @@ from sweeper.judge.arms import NOT_YET
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
+from sweeper.judge.shown import fixed, say
 from sweeper.judge.words import lines
 from sweeper.report.columns import figures
 from sweeper.report.labels import (
@@ -49,7 +50,7 @@ def _say(figure: Figure, digits: int, *, percent: bool = False) -> str:
         return "-" if figure.reason in ("no speculation", "is the baseline") else NOT_MEASURED
     if percent:
         return f"{100 * figure.value:.0f} %"
-    return f"{figure.value:.{digits}f}"
+    return fixed(figure.value, digits)
 
 
 def _ratio(one: Comparison) -> str:
@@ -59,7 +60,7 @@ def _ratio(one: Comparison) -> str:
         return "baseline"
     if figure.value is None or figure.low is None or figure.high is None:
         return NOT_MEASURED
-    return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"
+    return say(figure)
 
 
 def _length(one: Comparison) -> str:

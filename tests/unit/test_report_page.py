@@ -92,6 +92,37 @@ def test_plots_are_links_to_points_and_files(tmp_path: Path) -> None:
     assert names == {f"{n}-01-chat.png" for n in ("speedup", "survival", "steps", "over-time")}
 
 
+def test_the_axis_does_not_follow_an_endless_interval(tmp_path: Path) -> None:
+    seconds = (0.001, 1.0, 900.0, 2.0)
+    wild = tuple(record(f"p{n}", spec=SPEC, steps=3, seconds=s) for n, s in enumerate(seconds))
+    page = paged(tmp_path, BASE, replace(NGRAM, records=wild))
+    assert "Intervals that reach the upper edge go on." in page
+    assert "reach the upper edge" not in paged(tmp_path / "calm", BASE, NGRAM)
+
+
+def test_where_answers_leave_the_baselines_is_drawn(tmp_path: Path) -> None:
+    said = [(1, 2, 3), (1, 2, 3), (1, 9), (8, 2, 3)]
+    answers = zip(NGRAM.records, said, strict=True)
+    other = tuple(replace(r, token_ids=ids, text=f"{ids}") for r, ids in answers)
+    same = tuple(replace(r, text="(1, 2, 3)") for r in BASE.records)
+    page = paged(tmp_path, replace(BASE, records=same), replace(NGRAM, records=other))
+    assert "A line falls where an answer first leaves the baseline" in page
+    assert (tmp_path / "report" / "divergence-01-chat.png").is_file()
+
+
+def test_without_a_divergence_a_sentence_says_so(tmp_path: Path) -> None:
+    said = "Divergence from the baseline&#39;s answers: "
+    assert f"{said}none: every greedy answer is the baseline&#39;s" in paged(tmp_path, BASE, NGRAM)
+    sampling = replace(NGRAM.point.sampling, temperature=0.7)
+    hot = [replace(m, point=replace(m.point, sampling=sampling)) for m in (BASE, NGRAM)]
+    assert f"{said}not measured: " in paged(tmp_path / "hot", *hot)
+
+
+def test_a_group_without_completed_points_says_so(tmp_path: Path) -> None:
+    page = paged(tmp_path, BASE, BROKEN)
+    assert "Plots: not measured: no point beside the baseline was completed" in page
+
+
 def test_colours_are_those_of_the_page(tmp_path: Path) -> None:
     svg = paged(tmp_path, BASE, NGRAM).split("<svg", 1)[1].split("</svg>", 1)[0]
     assert "var(--ink)" in svg and "#1b1f24" not in svg and "#ffffff" not in svg
@@ -114,7 +145,10 @@ def test_load_plots_need_several_loads(tmp_path: Path) -> None:
             )
     page = paged(tmp_path, *made)
     assert "Speed-up over the load" in page and "chat · greedy · org/model over the load" in page
-    assert "over the load" not in paged(tmp_path / "one", *made[:2])
+    alone = paged(tmp_path / "one", *made[:2])
+    for title in ("Latency and throughput", "Speed-up"):
+        why = "not measured: every workload has one load; load=closed load.concurrency=1,4,16"
+        assert f"<li>{title} over the load: {why} measures several</li>" in alone
 
 
 def test_a_large_sweep_has_its_requests_beside_the_page(

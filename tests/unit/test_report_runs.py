@@ -38,8 +38,9 @@ def test_undefined_metrics_are_left_out_and_their_reasons_are_tags(tmp_path: Pat
 
 def test_survival_is_one_metric_with_a_step_a_position(tmp_path: Path) -> None:
     _, (run,) = runs(tmp_path, Made(point=point("ngram", 2), records=RECORDS, baseline=None))
-    assert [step for step, _ in run.survival] == [1, 2]
-    assert [value for _, value in run.survival] == pytest.approx([2 / 3, 2 / 3])
+    survival = run.stepped["survival"]
+    assert [step for step, _ in survival] == [1, 2]
+    assert [value for _, value in survival] == pytest.approx([2 / 3, 2 / 3])
     assert run.metrics["survival_2"] == pytest.approx(2 / 3)
 
 

@@ -23,8 +23,9 @@ from sweeper.report.changes import Since
 from sweeper.report.labels import groups, heading, labels, remarks
 from sweeper.report.page import answers as told
 from sweeper.report.page.cells import shown as columns_of
-from sweeper.report.page.loads import families, load_drawings
-from sweeper.report.page.plots import Drawing, drawings, series
+from sweeper.report.page.drawing import Drawing, Undrawn, series
+from sweeper.report.page.loads import families, load_drawings, no_loads
+from sweeper.report.page.plots import drawings
 from sweeper.report.page.profile import step_drawing
 from sweeper.report.page.svg import markup, save, style, styles
 from sweeper.report.page.verdicts import verdicts
@@ -115,26 +116,32 @@ def _sections(
 ) -> Iterator[Section]:
     look = styles([series(c) for c in comparisons if not c.point.is_baseline])
     titles = {c.number: _pointed_at(c) for c in comparisons}
-    for number, (title, family) in enumerate(families(comparisons).items(), start=1):
-        plots = _plots(report, f"loads-{number}", load_drawings(family), titles)
-        yield Section(title=f"{title} over the load", remarks=(), plots=plots)
+    loads = families(comparisons)
+    for number, (title, family) in enumerate(loads.items(), start=1):
+        plots, missing = _plots(report, f"loads-{number}", load_drawings(family), titles)
+        yield Section(title=f"{title} over the load", remarks=(), plots=plots, missing=missing)
     for number, group in enumerate(groups(comparisons), start=1):
         name = f"{number:02d}-{_slug(group[0].point.dataset.name)}"
         drawn = chain(drawings(group, found.windows, look), step_drawing(group))
-        plots = _plots(report, name, drawn, titles)
-        yield Section(title=heading(group), remarks=remarks(group), plots=plots)
+        plots, missing = _plots(report, name, drawn, titles)
+        yield Section(title=heading(group), remarks=remarks(group), plots=plots, missing=missing)
+    if not loads:
+        yield Section(title="Over the load", remarks=(), plots=(), missing=no_loads())
 
 
 def _plots(
-    report: Path, name: str, drawn: Iterator[Drawing], titles: dict[int, str]
-) -> tuple[Plot, ...]:
-    plots = []
+    report: Path, name: str, drawn: Iterator[Drawing | Undrawn], titles: dict[int, str]
+) -> tuple[tuple[Plot, ...], tuple[Undrawn, ...]]:
+    plots, missing = [], []
     for one in drawn:
+        if isinstance(one, Undrawn):
+            missing.append(one)
+            continue
         save(one.figure, report / f"{one.name}-{name}.png")
         label = f"{one.title}. {one.caption}"
         svg = Markup(markup(one.figure, label, titles))
         plots.append(Plot(name=one.name, title=one.title, caption=one.caption, svg=svg))
-    return tuple(plots)
+    return tuple(plots), tuple(missing)
 
 
 def _pointed_at(one: Comparison) -> str:

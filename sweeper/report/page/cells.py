@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
+from sweeper.judge.shown import fixed
 from sweeper.report.labels import NOT_MEASURED, starred
 from sweeper.values import Json
 
@@ -53,12 +54,12 @@ def number(figure: Figure, digits: int, *, percent: bool = False, mark: str = ""
     if figure.low is None or figure.high is None:
         return Cell(text=text, reason=figure.reason, order=figure.value)
     scale = 100 if percent else 1
-    low, high = (f"{scale * end:.{digits}f}" for end in (figure.low, figure.high))
+    low, high = (fixed(scale * end, digits) for end in (figure.low, figure.high))
     return Cell(text=text, interval=f"{low} to {high}", order=figure.value, reason=figure.reason)
 
 
 def _say(value: float, digits: int, percent: bool) -> str:
-    return f"{100 * value:.{digits}f} %" if percent else f"{value:.{digits}f}"
+    return f"{fixed(100 * value, digits)} %" if percent else fixed(value, digits)
 
 
 def ratio(one: Comparison) -> Cell:

@@ -1,67 +1,50 @@
-"""What is drawn of one group: speed-up, survival, the cost of a step, acceptance over time."""
+"""What is drawn of one group: speed-up, survival, cost of a step, acceptance over time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from sweeper.judge.breakeven import tokens_per_step
 from sweeper.judge.compare import Comparison
 from sweeper.measure.windows import Window
 from sweeper.report.labels import Group
-from sweeper.report.page.svg import INK, SOFT, axes
+from sweeper.report.page.divergence import divergence
+from sweeper.report.page.drawing import (
+    Drawing,
+    Styles,
+    Undrawn,
+    by_method,
+    dots,
+    drawable,
+    fit_height,
+    not_measured,
+    series,
+)
+from sweeper.report.page.svg import INK, axes, beside, legend
 
 Windows = Mapping[int, Sequence[Window]]
 """Acceptance over time by point number."""
-Styles = Mapping[str, tuple[str, str]]
-"""Colour and marker by method."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
-    """A figure of matplotlib, and what it shows in words."""
-
-    name: str
-    title: str
-    caption: str
-    figure: Any
-
-
-def drawings(group: Group, windows: Windows, styles: Styles) -> Iterator[Drawing]:
-    """Those for which something was measured."""
+def drawings(group: Group, windows: Windows, styles: Styles) -> Iterator[Drawing | Undrawn]:
+    """All plots of a group, with the reason in place of one for which nothing was measured."""
     drafting = [c for c in group if c.completed and not c.point.is_baseline]
-    yield from _speedup([c for c in drafting if c.speedup.low is not None], styles)
-    yield from _survival(drafting, styles)
-    yield from _step_cost(drafting, styles)
-    yield from _over_time(drafting, windows, styles)
-
-
-def by_method(points: Sequence[Comparison]) -> dict[str, list[Comparison]]:
-    """In order of appearance; those of one method by γ. Warm points are a method of their own."""
-    found: dict[str, list[Comparison]] = {}
-    for one in sorted(points, key=lambda c: c.point.gamma):
-        found.setdefault(series(one), []).append(one)
-    return found
-
-
-def series(one: Comparison) -> str:
-    """The name of the line a point is on."""
-    return f"{one.point.method} warm" if one.point.warm else one.point.method
-
-
-def dots(ax: Any, points: Sequence[Comparison], x: Sequence[float], y: Sequence[float],
-         look: tuple[str, str], label: str) -> None:  # fmt: skip
-    """Markers that link to their points; a line joins them where there are several."""
-    colour, marker = look
-    ax.plot(x, y, color=colour, alpha=0.6, zorder=2)
-    marks = ax.scatter(x, y, s=34, color=colour, marker=marker, label=label, zorder=3)
-    marks.set_urls([f"#point-{c.number}" for c in points])
-
-
-def _speedup(points: Sequence[Comparison], styles: Styles) -> Iterator[Drawing]:
-    if not points:
+    if not drafting:
+        why = "not measured: no point beside the baseline was completed"
+        yield Undrawn(title="Plots", reason=why)
         return
+    yield _speedup(drafting, styles)
+    yield _survival(drafting, styles)
+    yield _step_cost(drafting, styles)
+    yield _over_time(drafting, windows, styles)
+    yield divergence(drafting, styles)
+
+
+def _speedup(drafting: Sequence[Comparison], styles: Styles) -> Drawing | Undrawn:
+    title = "Speed-up over γ"
+    points = [c for c in drafting if c.speedup.low is not None]
+    if not points:
+        return not_measured(title, (c.speedup.reason for c in drafting))
     figure, ax = axes()
     lines, gammas = by_method(points), sorted({c.point.gamma for c in points})
     apart = 0.03 * (gammas[-1] - gammas[0] or 2)  # so that intervals do not hide each other
@@ -69,30 +52,33 @@ def _speedup(points: Sequence[Comparison], styles: Styles) -> Iterator[Drawing]:
         x = [c.point.gamma + apart * (n - (len(lines) - 1) / 2) for c in each]
         y = [c.speedup.value or 0 for c in each]
         low = [v - (c.speedup.low or v) for v, c in zip(y, each, strict=True)]
-        high = [(c.speedup.high or v) - v for v, c in zip(y, each, strict=True)]
+        high = [drawable(c.speedup.high or v) - v for v, c in zip(y, each, strict=True)]
         ax.errorbar(x, y, yerr=[low, high], fmt="none", ecolor=styles[name][0], capsize=3)
         dots(ax, each, x, y, styles[name], name)
     ax.axhline(1, color=INK, linewidth=1, linestyle="--")
     ax.set(xlabel="γ, draft tokens per step", ylabel="speed-up over the baseline")
     ax.set_xticks(gammas)
     ax.set_xlim(gammas[0] - 0.7, gammas[-1] + 0.7)
-    ax.legend()
-    yield Drawing(
+    ends = [c.speedup.high or 0 for c in points]
+    cut = fit_height(ax, [c.speedup.value or 0 for c in points], ends)
+    legend(figure, ax)
+    return Drawing(
         name="speedup",
-        title="Speed-up over γ",
-        caption="With 95 % intervals. Below the dashed line speculation is slower than none.",
+        title=title,
+        caption=f"With 95 % intervals. Below the dashed line speculation is slower than none.{cut}",
         figure=figure,
     )
 
 
-def _survival(points: Sequence[Comparison], styles: Styles) -> Iterator[Drawing]:
+def _survival(points: Sequence[Comparison], styles: Styles) -> Drawing | Undrawn:
     """Of each method the point with the most positions: those of the others are its beginning."""
+    title = "Survival by draft position"
     longest = [
         max(each, key=lambda c: len(c.acceptance.survival)) for each in by_method(points).values()
     ]
     shown = [c for c in longest if any(f.value is not None for f in c.acceptance.survival)]
     if not shown:
-        return
+        return not_measured(title, (f.reason for c in points for f in c.acceptance.survival))
     figure, ax = axes()
     for one in shown:
         survival = enumerate(one.acceptance.survival, start=1)
@@ -101,48 +87,51 @@ def _survival(points: Sequence[Comparison], styles: Styles) -> Iterator[Drawing]
         dots(ax, [one] * len(x), x, y, styles[series(one)], one.point.label)
     ax.set(xlabel="draft position i", ylabel="Pr(at least i accepted)", ylim=(0, 1.02))
     ax.locator_params(axis="x", integer=True)
-    ax.legend()
-    yield Drawing(
+    legend(figure, ax)
+    return Drawing(
         name="survival",
-        title="Survival by draft position",
+        title=title,
         caption="Share of the steps with a draft that accepted at least so many tokens; of each "
         "method the longest γ.",
         figure=figure,
     )
 
 
-def _step_cost(points: Sequence[Comparison], styles: Styles) -> Iterator[Drawing]:
+def _step_cost(points: Sequence[Comparison], styles: Styles) -> Drawing | Undrawn:
+    title = "Tokens per step against cost of a step"
     costs = {c.number: c.step_cost.value for c in points if c.step_cost.value is not None}
     tokens = {c.number: tokens_per_step(c).value for c in points}
     shown = [c for c in points if c.number in costs and tokens[c.number] is not None]
     if not shown:
-        return
+        missing = (f.reason for c in points for f in (c.step_cost, tokens_per_step(c)))
+        return not_measured(title, missing)
     figure, ax = axes()
     for name, each in by_method(shown).items():
         x = [costs[c.number] for c in each]
         y = [tokens[c.number] or 0 for c in each]
         dots(ax, each, x, y, styles[name], name)
         for one, across, up in zip(each, x, y, strict=True):
-            ax.annotate(f" {one.point.gamma}", (across, up), fontsize=7, color=SOFT)
+            beside(ax, f"{one.point.gamma}", across, up)
     top = max(*ax.get_xlim(), *ax.get_ylim(), 1.2)
     ax.plot([0, top], [0, top], color=INK, linewidth=1, linestyle="--", label="break-even")
     low = min(0.9, *(costs[c.number] for c in shown))
     ax.set(xlim=(low * 0.97, None), ylim=(0.9, None))
     ax.set(xlabel="cost of a step, baseline = 1", ylabel="tokens per decode step")
-    ax.legend()
-    yield Drawing(
+    legend(figure, ax)
+    return Drawing(
         name="steps",
-        title="Tokens per step against cost of a step",
+        title=title,
         caption="A point pays for itself above the dashed line; the number beside it is its γ. "
         "The cost is the time of a decode step over that of a baseline's.",
         figure=figure,
     )
 
 
-def _over_time(points: Sequence[Comparison], windows: Windows, styles: Styles) -> Iterator[Drawing]:
+def _over_time(points: Sequence[Comparison], windows: Windows, styles: Styles) -> Drawing | Undrawn:
+    title = "Acceptance over time"
     shown = [c for c in points if any(w.drafted for w in windows.get(c.number, ()))]
     if not shown:
-        return
+        return not_measured(title, ["no request tells what was drafted for it"])
     figure, ax = axes()
     for name, each in by_method(shown).items():
         one = max(each, key=lambda c: c.speedup.value or 0)
@@ -151,10 +140,10 @@ def _over_time(points: Sequence[Comparison], windows: Windows, styles: Styles) -
         y = [w.accepted / w.drafted for w in found]
         dots(ax, [one] * len(x), x, y, styles[name], one.point.label)
     ax.set(xlabel="seconds since the point began", ylabel="A/D in the window", ylim=(0, 1.02))
-    ax.legend()
-    yield Drawing(
+    legend(figure, ax)
+    return Drawing(
         name="over-time",
-        title="Acceptance over time",
+        title=title,
         caption="In ten equal windows; of each method the fastest γ. A line that falls to nothing "
         "and stays there is a draft that died.",
         figure=figure,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sweeper.report.columns import STEP_SHARES
 from sweeper.report.labels import Group, labels
-from sweeper.report.page.plots import Drawing
+from sweeper.report.page.drawing import Drawing
 from sweeper.report.page.svg import COLOURS, axes
 
 _WORDS = ("draft", "verify", "sampling", "rest")

@@ -69,6 +69,23 @@ def axes() -> tuple[Any, Any]:
     return figure, figure.subplots()
 
 
+def legend(figure: Any, ax: Any) -> None:
+    """Above the axes, where it hides nothing."""
+    handles, names = ax.get_legend_handles_labels()
+    columns = 4 if max(map(len, names)) < 12 else 3
+    rows = -(-len(names) // columns)
+    figure.subplots_adjust(top=0.97 - 0.055 * rows)
+    ax.legend(
+        handles, names, loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=columns,
+        borderaxespad=0.2, columnspacing=1.2, handletextpad=0.3, handlelength=1.2,
+    )  # fmt: skip
+
+
+def beside(ax: Any, text: str, x: float, y: float) -> None:
+    """A small number at the upper right of a marker."""
+    ax.annotate(text, (x, y), (5, 3), textcoords="offset points", fontsize=7, color=SOFT)
+
+
 def save(figure: Any, path: Path) -> None:
     """The PNG, for slides and mail."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from sweeper.judge.compare import Comparison
 from sweeper.report.columns import figures
 from sweeper.report.labels import Group, footnotes, groups, labels
 from sweeper.report.page.cells import Cell, Column, number
+from sweeper.report.page.drawing import Undrawn
 from sweeper.values import Json, Sweep
 
 FACETS = ("target", "dataset", "sampling", "load", "method", "status")
@@ -43,11 +44,12 @@ class Plot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """The points that share a baseline, and what is drawn of them."""
+    """The points that share a baseline, what is drawn of them, and what could not be."""
 
     title: str
     remarks: tuple[str, ...]
     plots: tuple[Plot, ...]
+    missing: tuple[Undrawn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,69 @@
+"""The server and its GPUs over the time of a point: a line every :data:`EVERY_S` seconds.
+
+A thread reads the gauges of ``/metrics`` beside the requests that are timed, in every arm alike.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sweeper.measure.energy import meter
+from sweeper.serve.session import Session
+from sweeper.store import PointFolder
+
+EVERY_S = 2.0
+RUNNING, WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
+CACHE = "vllm:kv_cache_usage_perc"
+
+
+@contextmanager
+def sampled(session: Session, folder: PointFolder, every_s: float = EVERY_S) -> Iterator[None]:
+    """While the block runs, what the server and its GPUs say goes to ``series.jsonl``."""
+    boards, began = meter(session.spec), time.monotonic()
+
+    def look() -> None:
+        at = time.monotonic() - began
+        found = gauges(session.endpoint.metrics() or "") | boards.now()
+        if found:
+            folder.append_sample({"second": round(at, 3), **found})
+
+    with repeated(look, every_s):
+        yield
+
+
+@contextmanager
+def repeated(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """``look`` at once and every ``every_s`` seconds in a thread, which is gone at the end."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        look()
+        while not over.wait(every_s):
+            look()
+
+    thread = threading.Thread(target=go_on, name="series", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def gauges(text: str) -> dict[str, float]:
+    """Requests running and waiting, of all engines together, and the mean share of the KV cache
+    in use; what the server does not have is absent."""
+    found: dict[str, list[float]] = {RUNNING: [], WAITING: [], CACHE: []}
+    for line in text.splitlines():
+        name = line.partition("{")[0].partition(" ")[0]
+        if name in found:
+            labelled = "{" in line
+            rest = line.rpartition("}")[2] if labelled else line.partition(" ")[2]
+            found[name].append(float(rest.split()[0]))
+    sums = {"requests_running": found[RUNNING], "requests_waiting": found[WAITING]}
+    seen = {name: sum(values) for name, values in sums.items() if values}
+    shares = found[CACHE]
+    return seen | ({"kv_cache_usage": sum(shares) / len(shares)} if shares else {})
