@@ -15,7 +15,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from sweeper.commands import run_command
+from sweeper.commands import run_command, take_no_color
 from sweeper.config import config_dir, register_resolvers
 from sweeper.errors import SweeperError, UserError
 from sweeper.multirun import SweepEndedError, compose_one, hydra_message
@@ -48,6 +48,7 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     task = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name="config")
     try:
+        take_no_color(sys.argv)
         if run_command(sys.argv[1:]):
             return
         task(run_point)()
@@ -57,6 +58,9 @@ def main() -> None:
         _end(str(problem), USER_MISTAKE)
     except (HydraException, OmegaConfBaseException) as problem:
         _end(hydra_message(problem), USER_MISTAKE)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to flush
+        sys.exit(INCOMPLETE)
     except OSError as problem:
         _end(f"cannot write: {problem}", USER_MISTAKE)
     except SweeperError as problem:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from sweeper import store
 from sweeper.errors import UserError
 from sweeper.jobs.queue import SlurmQueue
@@ -14,7 +16,7 @@ from sweeper.jobs.watch import Patience, watch
 from sweeper.report.outcome import INTERRUPTED, USER_MISTAKE, console_here, report
 from sweeper.report.progress import Watch
 from sweeper.store import SweepFolder
-from sweeper.values import PlannedPoint, PointResult
+from sweeper.values import PlannedPoint, PointResult, Sweep
 
 EXAMPLES = """\
 examples:
@@ -55,12 +57,14 @@ def _collect(folder: SweepFolder, arguments: argparse.Namespace) -> int:
         console.print(f"interrupted; jobs go on: python -m sweeper.collect {folder.path}")
         return INTERRUPTED
     track = sweep.settings["tracker"] != "none" and not arguments.no_publish
-    status = report(console, folder, track)
+    return report(console, folder, track, lambda: _print_missing(console, folder, sweep))
+
+
+def _print_missing(console: Console, folder: SweepFolder, sweep: Sweep) -> None:
     results = store.read_results(folder, sweep.plan, sweep.id)
     for planned in sweep.plan.points:
         if text := _missing(planned, results.get(planned.number)):
             console.print(text, soft_wrap=True, markup=False)
-    return status
 
 
 def _missing(planned: PlannedPoint, result: PointResult | None) -> str:

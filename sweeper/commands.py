@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ NAMES = (
     *("collect", "compare", "doctor", "judge", "publish", "quality"),
     *("report", "rollout", "servers", "ui"),
 )
+NO_COLOR = "--no-color"
 _WORD = re.compile(r"^[a-z][a-z-]*$")
 
 
@@ -27,6 +29,13 @@ def _program(module: str) -> str:
     found = find_spec(module)
     is_package = found is not None and found.submodule_search_locations is not None
     return f"{module}.__main__" if is_package else module
+
+
+def take_no_color(argv: list[str]) -> None:
+    """``--no-color`` of a sweep is NO_COLOR=1 for it and all it starts; Hydra has no such flag."""
+    if NO_COLOR in argv[1:]:
+        os.environ["NO_COLOR"] = "1"
+        argv[:] = [one for one in argv if one != NO_COLOR]
 
 
 def run_command(argv: Sequence[str]) -> bool:

@@ -66,11 +66,11 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
     plan, settings = prepared.plan, prepared.settings
     planning = settings is None or settings.mode == "plan"
     if settings is None:
-        print_plan(console, plan, prepared.notes, None, commands=planning)
+        print_plan(console, plan, prepared.notes, None)
         return USER_MISTAKE
     foreseen = foresee(plan, settings)
     plan, found = foreseen.plan, foreseen.estimate
-    print_plan(console, plan, prepared.notes, found, kept=foreseen.kept, commands=planning)
+    print_plan(console, plan, prepared.notes, found, kept=foreseen.kept)
     if plan.refusals:
         return USER_MISTAKE
     check_fits(foreseen, settings)
@@ -80,8 +80,9 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
     log_to(console, settings.log_level)
     runnable(plan)
     launcher.check(_measurable(plan))
-    console.print(f"running {launcher.where}", soft_wrap=True, markup=False)
     folder = SweepFolder(sweep_dir)
+    where = f"running {launcher.where}, files in {folder.path}"
+    console.print(where, soft_wrap=True, markup=False)
     sweep = _sweep(sweep_dir.name, plan, settings)
     if settings.resume is not None:
         resumed_folder(settings.resume)
@@ -90,10 +91,7 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
         if settings.resume:
             console.print(f"resume: {len(kept)} of {len(plan.points)} points are kept")
         sweep = _write(folder, sweep, composed, kept)
-        try:
-            return _measure_and_report(console, sweep, folder, launcher, kept, found)
-        finally:
-            console.print(f"files: {folder.path}", soft_wrap=True)
+        return _measure_and_report(console, sweep, folder, launcher, kept, found)
 
 
 @contextlib.contextmanager
@@ -220,6 +218,5 @@ def _measure_and_report(
         except KeyboardInterrupt:
             interrupted = True
             console.print("interrupted; servers are stopped, finished points are kept")
-    status = report(console, folder, track)
-    watch.repeat_errors()
+    status = report(console, folder, track, watch.repeat_errors)
     return INTERRUPTED if interrupted else status

@@ -118,9 +118,12 @@ def _several_gammas(comparisons: Sequence[Comparison]) -> bool:
 
 
 def remarks(group: Group) -> tuple[str, ...]:
-    """Sentences on single points: why a speed-up is missing, what was odd."""
-    names = labels(group)
-    return tuple(f"{names[c.number]}: {sentence}" for c in group for sentence in _sentences(c))
+    """Why a speed-up is missing, what was odd: each sentence once, behind those it is about."""
+    names, about = labels(group), dict[str, list[str]]()
+    for one in group:
+        for sentence in _sentences(one):
+            about.setdefault(sentence, []).append(names[one.number])
+    return tuple(f"{', '.join(each)}: {sentence}" for sentence, each in about.items())
 
 
 def _sentences(one: Comparison) -> tuple[str, ...]:

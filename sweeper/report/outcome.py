@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +47,13 @@ def write_report(folder: SweepFolder, changes: Sequence[Since] = ()) -> tuple[Ju
     return judgement, write_page(folder, judgement, changes)
 
 
-def report(console: Console, folder: SweepFolder, track: bool) -> int:
-    """Write, publish and print all there is to say; 0 when every point completed, else 1."""
+def report(
+    console: Console, folder: SweepFolder, track: bool, errors: Callable[[], None] = lambda: None
+) -> int:
+    """Write, publish and print all there is to say; 0 when every point completed, else 1.
+
+    Last come ``errors``, which prints those that scrolled past, then the verdict and the page.
+    """
     sweep = store.read_sweep(folder)
     grade(folder, grader_of(sweep), lambda text: console.print(text, soft_wrap=True, markup=False))
     judgement, page = write_report(folder)
@@ -66,6 +71,8 @@ def report(console: Console, folder: SweepFolder, track: bool) -> int:
                 f"not in MLflow: {problem}\n  later: python -m sweeper.publish {folder.path}",
                 soft_wrap=True,
             )
+    console.print(f"files: {folder.path}", soft_wrap=True, markup=False)
+    errors()
     print_verdicts(console, judgement)
     console.print(f"page: {page}", soft_wrap=True, markup=False)
     results = store.read_results(folder, sweep.plan, sweep.id)

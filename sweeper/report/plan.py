@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.durations import clock
-from sweeper.plan.estimate import Estimate
+from sweeper.plan.estimate import Estimate, GroupEstimate
 from sweeper.serve.command import shown
 from sweeper.values import Dataset, Group, Plan, PlannedPoint
 
@@ -21,17 +21,12 @@ def print_plan(
     found: Estimate | None,
     *,
     kept: Collection[int] = (),
-    commands: bool,
 ) -> None:
-    """Points, servers (with their exact commands when asked), time, then the one-line total."""
+    """Points, servers with their exact commands, time, then the one-line total."""
     if plan.points:
         console.print(_points(plan, found, kept))
     for number, group in enumerate(plan.groups, start=1):
-        if commands:
-            numbers = ", ".join(str(p.number) for p in group.points)
-            more = "".join(f", work-around {name}" for name in group.server.workarounds)
-            console.print(Text(f"server {number}, points {numbers}{more}:", style="bold"))
-            console.print(Text("  " + _command(group)), soft_wrap=True)
+        _print_server(console, number, group, found)
     for note in (*notes, *_warnings(plan)):
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     for refusal in plan.refusals:
@@ -42,6 +37,26 @@ def print_plan(
     for line in (*_skips(plan), *_foreseen(plan, found, kept)):
         console.print(Text(line), soft_wrap=True)
     console.print(Text(total(plan)), soft_wrap=True)
+
+
+def _print_server(console: Console, number: int, group: Group, found: Estimate | None) -> None:
+    """Which points it serves, how long it is up, and its command; one that serves nothing is
+    not started."""
+    numbers = ", ".join(str(p.number) for p in group.points)
+    several = "s" if len(group.points) > 1 else ""
+    more = "".join(f", work-around {name}" for name in group.server.workarounds)
+    head = f"server {number}, point{several} {numbers}{more}: "
+    mine = next((g for g in found.groups if g.key == group.key), None) if found else None
+    if found and mine is None:
+        console.print(Text(f"{head}not started", style="bold"))
+        return
+    console.print(Text(head + (_up(mine) if mine else ""), style="bold"), soft_wrap=True)
+    console.print(Text("  " + _command(group)), soft_wrap=True)
+
+
+def _up(group: GroupEstimate) -> str:
+    hours = f", {group.total_s * group.gpus / 3600:.2f} GPU-hours" if group.gpus else ""
+    return f"about {clock(group.total_s)}, {clock(group.start_s)} of it to start{hours}"
 
 
 def _skips(plan: Plan) -> list[str]:

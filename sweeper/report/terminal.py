@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from sweeper.judge.arms import NOT_YET
@@ -27,8 +26,7 @@ from sweeper.report.labels import (
     remarks,
     starred,
 )
-from sweeper.report.slices import SliceTable
-from sweeper.report.steps import small_tables
+from sweeper.report.slicetable import print_slices
 
 METHOD_AT_LEAST = 11
 
@@ -179,22 +177,10 @@ def _print_group(console: Console, group: Group, layout: _Layout) -> None:
     for one in group:
         _print_row(console, one, _fold(names[one.number], layout.widths[0]), layout)
     for sentence in remarks(group):
-        console.print(Text(f"  {sentence}"))
+        for line in Text(sentence).wrap(console, console.width - 2):
+            console.print(Text(f"  {line.plain.rstrip()}"))
     console.print()
-    for table in small_tables(group, intervals=False):
-        _print_slices(console, table)
-
-
-def _print_slices(console: Console, found: SliceTable) -> None:
-    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
-    head, *rows = found.rows
-    for name in head:
-        table.add_column(Text(name), justify="right" if name else "left")
-    for cells in rows:
-        table.add_row(*map(Text, cells))
-    console.print(Text(f"{found.title} ({found.key})", style="bold"))
-    console.print(table)
-    console.print()
+    print_slices(console, group)
 
 
 def _print_row(console: Console, one: Comparison, method: Sequence[str], layout: _Layout) -> None:

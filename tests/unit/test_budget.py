@@ -138,7 +138,7 @@ def test_times_as_people_read_them() -> None:
 
 def printed(wanted: Plan, kept: frozenset[int] = frozenset()) -> list[str]:
     console = Console(file=io.StringIO(), width=120)
-    print_plan(console, wanted, (), estimate(wanted, kept=kept), kept=kept, commands=False)
+    print_plan(console, wanted, (), estimate(wanted, kept=kept), kept=kept)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -146,7 +146,11 @@ def printed(wanted: Plan, kept: frozenset[int] = frozenset()) -> list[str]:
 def test_the_plan_says_what_is_kept_and_how_long_the_rest_takes() -> None:
     lines = printed(asked(of("ngram", 4)), frozenset({0}))
     assert [line.split()[-1] for line in lines[1:3]] == ["kept", "33s"]
-    assert lines[3:] == [
+    command = "  vllm serve --model org/model"
+    assert lines[3] == "server 1, point 0: not started"
+    assert lines[4] == "server 2, point 1: about 2m33s, 2m00s of it to start, 0.04 GPU-hours"
+    assert lines[5].startswith(command) and "--speculative-config" in lines[5]
+    assert lines[6:] == [
         "checked: 1 jobs passed, 0 refused",
         "resume: 1 of 2 points are complete and kept, 1 are measured",
         "estimate: 2m33s one server after another (2m00s server starts, 33s measuring), "

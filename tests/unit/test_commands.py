@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 
-from sweeper.commands import commands, run_command
+from sweeper.commands import commands, run_command, take_no_color
 from sweeper.errors import UserError
 
 
@@ -29,6 +30,16 @@ def test_the_programs_there_are() -> None:
 @pytest.mark.parametrize("argv", [[], ["-m", "method=ngram"], ["gamma=4"], ["--help"], ["~method"]])
 def test_a_sweep_is_no_program(argv: list[str]) -> None:
     assert run_command(argv) is False
+
+
+def test_no_color_is_taken_from_the_command_and_handed_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    argv = ["sweeper", "-m", "--no-color", "gamma=2"]
+    take_no_color(argv)
+    assert argv == ["sweeper", "-m", "gamma=2"]
+    assert os.environ["NO_COLOR"] == "1"
 
 
 def test_a_mistyped_program() -> None:
