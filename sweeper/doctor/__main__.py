@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import tempfile
@@ -50,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if overrides and not wrong and healthy(checks) and not arguments.no_start:
             if not arguments.json:
                 print_checks(console, checks)
-            tried = _tried(prepared, console, quiet=arguments.json)
+            shown = Console(file=sys.stderr) if arguments.json else console
+            tried = _tried(prepared, shown, arguments.logs)
             _say(console, checks, tried, arguments.json)
             return COMPLETE if healthy(tried) else INCOMPLETE
         _say(console, [], checks, arguments.json)
@@ -87,18 +89,17 @@ def _here(composed: Composed, prepared: Prepared) -> Iterator[Check]:
         yield from mlflow_checks(uri or default_tracking_uri(outputs))
 
 
-def _tried(prepared: Prepared, console: Console, *, quiet: bool) -> list[Check]:
-    """The trial's folder is kept where something failed: its logs say why."""
-    path = Path(tempfile.mkdtemp(prefix="sweeper-doctor-"))
-    trial = Trial(plan=smallest(prepared.plan), folder=SweepFolder(path))
-    shown = Console(file=sys.stderr) if quiet else console
-    points = [p for g in trial.plan.groups for p in g.points]
-    with Watch(shown, points, len(trial.plan.groups)) as watch:
-        trial.run(watch)
-    checks = list(trial.checks())
-    if healthy(checks):
-        trial.remove()
-    return checks
+def _tried(prepared: Prepared, console: Console, logs: Path | None) -> list[Check]:
+    """The trial's files are gone afterwards, however it ends, unless somebody wants its logs."""
+    with contextlib.ExitStack() as ended:
+        path = logs or Path(
+            ended.enter_context(tempfile.TemporaryDirectory(prefix="sweeper-doctor-"))
+        )
+        trial = Trial(plan=smallest(prepared.plan), folder=SweepFolder(path), kept=logs is not None)
+        points = [p for g in trial.plan.groups for p in g.points]
+        with Watch(console, points, len(trial.plan.groups)) as watch:
+            trial.run(watch)
+        return list(trial.checks())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -116,6 +117,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-start", action="store_true", help="check settings, start no server")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--logs", type=Path, metavar="DIR", help="keep the files of the trial, servers' logs too"
+    )
     parser.add_argument(
         "--config-dir",
         action="append",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -57,10 +56,14 @@ def _accepted(planned: PlannedPoint) -> Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The first prompts of a plan's points, measured like a sweep in a folder of its own."""
+    """The first prompts of a plan's points, measured like a sweep in a folder of its own.
+
+    ``kept``: the folder outlives the trial.
+    """
 
     plan: Plan
     folder: SweepFolder
+    kept: bool = False
 
     def run(self, emit: Emit) -> None:
         """Start every server of the plan once: that of the settings and its baseline's."""
@@ -76,10 +79,6 @@ class Trial:
         for group in self.plan.groups:
             run_group(group, self.folder.path, sweep.id, emit)
 
-    def remove(self) -> None:
-        """Nothing of a trial is worth keeping when all went well."""
-        shutil.rmtree(self.folder.path)
-
     def checks(self) -> Iterator[Check]:
         """What the servers ran, whether they drafted, and which was faster."""
         for one in compare(self.folder):
@@ -92,7 +91,10 @@ class Trial:
                 name=name,
                 state="failure",
                 found=f"{one.status}: {one.reason}",
-                fix=f"the server's log is in {self.folder.path}/servers",
+                fix=f"the server's log is in {self.folder.path}/servers"
+                if self.kept
+                else "the end of the server's log is above; all of it is in DIR/servers with "
+                "--logs DIR",
             )
             return
         yield Check(name=name, state="ok", found=self._server(one))

@@ -69,13 +69,14 @@ def run(
     faults: Mapping[str, object] | None = None,
     timeout: float = 120,
     cwd: Path | None = None,
+    **env: str,
 ) -> Done:
     done = subprocess.run(
         argv,
         capture_output=True,
         text=True,
         timeout=timeout,
-        env=environment(faults),
+        env=environment(faults) | env,
         cwd=cwd or ROOT,
         check=False,
     )

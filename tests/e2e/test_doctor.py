@@ -16,9 +16,16 @@ SCRIPT = Path(sys.executable).with_name("sweeper")
 
 
 def doctor(tmp_path: Path, *words: str, faults: dict[str, object] | None = None) -> Done:
+    """Whatever comes out, nothing is left behind in the folder for temporary files."""
     overrides = command(*words, outputs=tmp_path, multirun=False)[3:]
-    done = run([sys.executable, "-m", "sweeper.doctor", "--json", *overrides], faults=faults)
+    (tmp_path / "t").mkdir(exist_ok=True)
+    done = run(
+        [sys.executable, "-m", "sweeper.doctor", "--json", *overrides],
+        faults=faults,
+        TMPDIR=str(tmp_path / "t"),
+    )
     assert not list(tmp_path.glob("out/*"))
+    assert not list(tmp_path.glob("t/sweeper-doctor-*"))
     return done
 
 
@@ -44,7 +51,11 @@ def test_a_server_that_does_not_start_is_a_failure(tmp_path: Path) -> None:
     failed = said(done)["ngram γ=4"]
     assert failed["state"] == "failure"
     assert "the server exited with status" in failed["found"]
-    assert "/servers" in failed["fix"]
+    assert "with --logs DIR" in failed["fix"]
+    again = doctor(tmp_path, "--logs", str(tmp_path / "logs"), "method=ngram",
+                   faults={"exit_at_start": {"code": 3}})  # fmt: skip
+    assert said(again)["ngram γ=4"]["fix"] == f"the server's log is in {tmp_path}/logs/servers"
+    assert list(tmp_path.glob("logs/servers/*/server.log"))
 
 
 def test_wrong_settings_start_nothing(tmp_path: Path) -> None:
