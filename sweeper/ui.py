@@ -8,24 +8,35 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeper.report.mlflow import ARTIFACTS, DATABASE, default_tracking_uri
+from sweeper.errors import PublishError
+from sweeper.report.mlflow import ARTIFACTS, DATABASE, default_tracking_uri, views
 
 EXAMPLES = """\
 examples:
   python -m sweeper.ui
   python -m sweeper.ui --outputs /data/outputs --port 5001
 
+The addresses printed open each experiment with its points as rows and the columns that matter, and
+with charts over γ behind the second of the three buttons above the table.
 Listens on 127.0.0.1 only; stop it with Ctrl-C. From another machine: ssh -L 5000:127.0.0.1:5000.
-exit status: 2 there is no mlflow.db, otherwise that of MLflow
+exit status: 2 there is no mlflow.db, 1 it cannot be read, otherwise that of MLflow
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Become the MLflow server; returns (2) only when there is nothing to show."""
+    """Become the MLflow server; returns only where that is not possible."""
     arguments = _parser().parse_args(argv)
     database = arguments.outputs / DATABASE
     if database.is_file():
-        print(f"MLflow on http://127.0.0.1:{arguments.port} for {database}", flush=True)
+        address = f"http://127.0.0.1:{arguments.port}"
+        print(f"MLflow on {address} for {database}", flush=True)
+        try:
+            pages = views(default_tracking_uri(arguments.outputs), address)
+        except PublishError as problem:
+            print(f"sweeper.ui: {problem}", file=sys.stderr)
+            return 1
+        for name, page in pages.items():
+            print(f"  {name}: {page}", flush=True)
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
         command = server_command(arguments.outputs, arguments.port)
         os.execv(command[0], command)

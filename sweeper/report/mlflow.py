@@ -14,6 +14,7 @@ from typing import Any
 
 from sweeper.errors import PublishError
 from sweeper.judge.judgement import Judgement
+from sweeper.report import mlview
 from sweeper.report.runs import FOLDER, NOT_MEASURED, PASSING_TAGS, Run, child, parent
 from sweeper.report.stepped import SURVIVAL
 from sweeper.store import SweepFolder, read_sweep
@@ -248,14 +249,35 @@ def _experiment(client: Any, uri: str, name: str, files: str | None) -> str:
     found = client.get_experiment_by_name(name)
     if found is None:
         # The kind opens the table of runs, not the pages for traces of chats.
-        kind = {"mlflow.experimentKind": "custom_model_development"}
-        return str(client.create_experiment(name, artifact_location=files, tags=kind))
+        tags = {"mlflow.experimentKind": "custom_model_development", mlview.TAG: mlview.state()}
+        return str(client.create_experiment(name, artifact_location=files, tags=tags))
     if found.lifecycle_stage != "active":
         raise PublishError(
             f"MLflow at {_without_password(uri)}: experiment {name!r} was deleted; "
             "restore it or choose another name"
         )
+    if found.tags.get(mlview.TAG) != mlview.state():
+        client.set_experiment_tag(found.experiment_id, mlview.TAG, mlview.state())
     return str(found.experiment_id)
+
+
+def views(uri: str, address: str) -> dict[str, str]:
+    """Where the experiments that sweeps were published to can be looked at, by name; the one that
+    was written to last comes first.
+
+    :raises PublishError: when the database cannot be read.
+    """
+    with _quiet():
+        from mlflow import MlflowClient
+
+        try:
+            client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+            found = client.search_experiments(order_by=["last_update_time DESC"])
+        except Exception as problem:  # whatever MLflow or its database raise
+            line = " ".join(str(problem).split())[:500]
+            raise PublishError(f"MLflow at {_without_password(uri)}: {line}") from problem
+    ours = (e for e in found if mlview.TAG in e.tags)
+    return {e.name: mlview.page(address, e.experiment_id) for e in ours}
 
 
 def _database(uri: str) -> Path | None:

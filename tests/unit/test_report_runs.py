@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from sweeper import ui
 from sweeper.judge.judgement import judge
+from sweeper.report import mlview
 from sweeper.report.mlflow import default_tracking_uri
 from sweeper.report.runs import Run, child, parent
 from sweeper.store import read_sweep
@@ -70,6 +72,23 @@ def test_params_are_short_and_typed(tmp_path: Path) -> None:
     other = replace(long, args=("--x", "y" * 6000))
     _, (second,) = runs(tmp_path / "b", Made(point=point("ngram", 4, server=other), baseline=None))
     assert second.params["server_args"] != run.params["server_args"]
+
+
+def test_the_view_of_an_experiment_names_what_runs_have(tmp_path: Path) -> None:
+    plain = tuple(replace(r, spec=None) for r in RECORDS)
+    base = Made(point=point("none", 0), records=plain)
+    ngram = Made(point=point("ngram", 2), records=RECORDS)
+    _, (_, run) = runs(tmp_path, base, ngram)
+    known = {f"params.`{name}`" for name in run.params} | {f"tags.`{n}`" for n in run.tags}
+    known |= {f"metrics.`{name}`" for name in run.metrics}
+    known |= {f"metrics.`{name.removeprefix('not_measured.')}`" for name in run.tags}
+    view = json.loads(mlview.state())
+    assert set(view["selectedColumns"]) <= known
+    assert view["orderByKey"] in known
+    charts = {chart["type"]: chart for chart in view["compareRunCharts"]}
+    assert charts["PARALLEL"]["selectedParams"] == ["method", "gamma"]
+    assert charts["CONTOUR"]["zaxis"] == {"key": "speedup", "type": "METRIC"}
+    assert len(mlview.state()) < 5000  # the longest tag
 
 
 def test_times_are_those_of_the_measurement(tmp_path: Path) -> None:
