@@ -123,11 +123,17 @@ def _resumed(folder: SweepFolder, sweep: Sweep, settings: Settings) -> frozenset
     return frozenset(arrange(folder, old, sweep.plan, same_versions))
 
 
+def as_typed(argv: Sequence[str]) -> tuple[str, ...]:
+    """``python -m sweeper`` hands down the path of its file, a console script its own."""
+    name = Path(argv[0]).name
+    return (*(("python", "-m", "sweeper") if name == "__main__.py" else (name,)), *argv[1:])
+
+
 def _sweep(name: str, plan: Plan, settings: Settings) -> Sweep:
     return Sweep(
         id=name,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=tuple(sys.argv),
+        command=as_typed(sys.argv),
         plan=plan,
         settings={
             "baseline": settings.baseline,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
 from sweeper.drive.datasets import describe
@@ -203,6 +204,18 @@ def test_a_row_opens_its_requests_beside_the_baselines(browser: Any) -> None:
     assert first.find_element(By.CSS_SELECTOR, "summary").text == (
         "p0 5 tokens in 1.00 s · A/D 2/4 · 2.00× the baseline's rate"
     )
+
+
+def test_the_keyboard_sorts_and_opens(browser: Any) -> None:
+    heading = find(browser, "#points thead button")
+    heading.send_keys(Keys.ENTER)
+    assert column(browser, "method γ")[0] == "eagle3 γ=4"
+    find(browser, '#points a[href="#point-2"]').send_keys(Keys.ENTER)
+    assert until(lambda: "Requests of ngram γ=4" in find(browser, "#h-detail").text)
+    assert browser.switch_to.active_element.get_attribute("id") == "h-detail"
+    second = browser.find_elements(By.CSS_SELECTOR, ".request summary")[1]
+    second.send_keys(Keys.ENTER)
+    assert until(lambda: len(browser.find_elements(By.CSS_SELECTOR, ".request[open]")) == 2)
 
 
 def test_a_dot_of_a_plot_opens_its_point(browser: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from sweeper.commands import commands, run_command, take_no_color
 from sweeper.errors import UserError
+from sweeper.sweep import as_typed
 
 
 @pytest.mark.parametrize("name", commands())
@@ -40,6 +41,14 @@ def test_no_color_is_taken_from_the_command_and_handed_down(
     take_no_color(argv)
     assert argv == ["sweeper", "-m", "gamma=2"]
     assert os.environ["NO_COLOR"] == "1"
+
+
+def test_a_sweep_remembers_its_command_as_it_was_typed() -> None:
+    assert as_typed(["/x/sweeper/__main__.py", "-m", "gamma=2,4"]) == (
+        *("python", "-m", "sweeper"),
+        *("-m", "gamma=2,4"),
+    )
+    assert as_typed(["/venv/bin/sweeper", "gamma=2"]) == ("sweeper", "gamma=2")
 
 
 def test_a_mistyped_program() -> None:
