@@ -48,8 +48,7 @@ def _charts() -> tuple[Json, ...]:
     tokens = _axis("tokens_per_decode_step", "METRIC")
     lines = {"selectedParams": ["method", "gamma"], "showAllRuns": False}
     return (
-        _chart("PARALLEL", "From γ to the speed-up", **lines,
-               selectedMetrics=["acceptance_rate", "tokens_per_decode_step", "speedup"]),
+        _chart("PARALLEL", "From γ to the speed-up", **lines, selectedMetrics=["speedup"]),
         _chart("SCATTER", "Speed-up over γ", xaxis=gamma, yaxis=speedup),
         _chart("CONTOUR", "Speed-up over γ and tokens per step",
                xaxis=gamma, yaxis=tokens, zaxis=speedup),
