@@ -177,8 +177,8 @@ def _print_group(console: Console, group: Group, layout: _Layout) -> None:
     for one in group:
         _print_row(console, one, _fold(names[one.number], layout.widths[0]), layout)
     for sentence in remarks(group):
-        for line in Text(sentence).wrap(console, console.width - 2):
-            console.print(Text(f"  {line.plain.rstrip()}"))
+        for part in Text(sentence).wrap(console, console.width - 2):
+            console.print(Text(f"  {part.plain.rstrip()}"))
     console.print()
     print_slices(console, group)
 

@@ -82,8 +82,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         stderr=subprocess.DEVNULL,
         text=True,
     )
+    assert process.stdout
     try:
-        assert process.stdout
         first, second = process.stdout.readline(), process.stdout.readline()
         address = f"http://127.0.0.1:{port}"
         assert first == f"MLflow on {address} for {outputs / 'mlflow.db'}\n"
