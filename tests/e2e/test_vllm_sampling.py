@@ -6,6 +6,7 @@ Run by hand: ``pytest -m long tests/e2e/test_vllm_sampling.py -s`` prints every 
 from __future__ import annotations
 
 import os
+import random
 import sys
 from dataclasses import replace
 from itertools import combinations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.judge.distribution import ALPHA, Sampled, sampled
+from sweeper.judge.distribution import ALPHA, Sampled, p_value, sampled
 from sweeper.measure.sampling import draw
 from sweeper.scores import Check, Samples
 from sweeper.serve.installed import installed
@@ -87,6 +88,22 @@ def alike(tmp_path_factory: pytest.TempPathFactory) -> list[Samples]:
 def test_a_baseline_against_itself_passes(alike: list[Samples]) -> None:
     found = [said("baseline", sampled(a, b, seed=0)) for a, b in combinations(alike, 2)]
     assert {one.state for one in found} == {"right"}, "once in 1,000 comparisons it may be wrong"
+
+
+def test_it_does_so_at_the_stated_rate(alike: list[Samples]) -> None:
+    """Real continuations of one server dealt into two arms by chance, again and again."""
+    dice, found = random.Random(7), []
+    pools = [[c for one in alike for c in one.draws[text]] for text in range(CHECK.texts)]
+    for seed in range(200):
+        dealt = [dice.sample(pool, 2 * CHECK.samples) for pool in pools]
+        one, other = (
+            replace(alike[0], draws=tuple(tuple(d[half::2]) for d in dealt)) for half in (0, 1)
+        )
+        found.append(p_value(one, other, seed=seed))
+    shares = {level: sum(p <= level for p in found) / 200 for level in (0.05, 0.1, 0.5)}
+    print(f"share of p-values up to a level: {shares}")
+    assert 0.005 <= shares[0.05] <= 0.11  # 3.5 standard errors above
+    assert 0.35 <= shares[0.5] <= 0.65
 
 
 def test_the_defect_is_caught_as_vllm_is(alike: list[Samples], tmp_path: Path) -> None:
