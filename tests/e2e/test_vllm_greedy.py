@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(1200)]
 PROMPTS = 8
 SMALL = (
     f"dataset.limit={PROMPTS}",
-    *("gamma=4", "sampling.max_tokens=40", "tracker=none", "quality=none", "check.concurrency=4"),
+    *("gamma=4", "sampling.max_tokens=32", "tracker=none", "quality=none", "check.concurrency=4"),
 )
 
 
