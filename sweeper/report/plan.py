@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sweeper.durations import clock
 from sweeper.plan.estimate import Estimate, GroupEstimate
+from sweeper.report.terminal import say_words
 from sweeper.serve.command import shown
 from sweeper.values import Dataset, Group, Plan, PlannedPoint
 
@@ -28,14 +29,14 @@ def print_plan(
     for number, group in enumerate(plan.groups, start=1):
         _print_server(console, number, group, found)
     for note in (*notes, *_warnings(plan)):
-        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
+        say_words(console, Text(f"note: {note}", style="yellow"))
     for refusal in plan.refusals:
         asked = " ".join(refusal.overrides) or "(defaults)"
         console.print(Text(f"refused: {asked}", style="bold red"), soft_wrap=True)
         for line in refusal.reason.splitlines():
-            console.print(Text(f"  {line}"), soft_wrap=True)
+            say_words(console, Text(f"  {line}"))
     for line in (*_skips(plan), *_foreseen(plan, found, kept)):
-        console.print(Text(line), soft_wrap=True)
+        say_words(console, Text(line))
     console.print(Text(total(plan)), soft_wrap=True)
 
 

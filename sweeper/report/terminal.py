@@ -118,10 +118,18 @@ def print_table(console: Console, comparisons: Sequence[Comparison]) -> None:
 
 def print_verdicts(console: Console, judgement: Judgement) -> None:
     """The verdict of every workload with its evidence and command, at the end the one over all;
-    lines are not broken, so that commands can be copied."""
+    commands are not broken, so that they can be copied."""
     for line in lines(judgement):
-        bold = "" if line.startswith(" ") else "bold"
-        console.print(Text(line, style=bold), soft_wrap=True)
+        text = Text(line, style="" if line.startswith(" ") else "bold")
+        if line.startswith("  run: "):
+            console.print(text, soft_wrap=True)
+        else:
+            say_words(console, text)
+
+
+def say_words(console: Console, text: Text) -> None:
+    """A sentence, broken between words on a terminal; one line where a program may read it."""
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
 def _fit(comparisons: Sequence[Comparison], width: int) -> _Layout:

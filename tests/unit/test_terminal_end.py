@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from sweeper.report.outcome import INCOMPLETE, report
 from sweeper.report.slices import SliceTable
 from sweeper.report.slicetable import parts
+from sweeper.report.terminal import say_words
 from tests.unit.sweeps import Made, counts, folder, point, record
 
 SETTINGS = {"seed": 0, "tracker": "none", "tracking_uri": None, "experiment": "x"}
@@ -70,3 +72,13 @@ def test_a_sentence_about_several_settings_is_said_once_and_indented(tmp_path: P
     assert len(said) == 1
     first = next(line for line in reversed(lines[: said[0] + 1]) if "ngram γ=2, suffix" in line)
     assert first.startswith("  ngram γ=2, suffix γ=2, draft_model γ=2: ")
+
+
+@pytest.mark.parametrize(("terminal", "lines"), [(True, 2), (False, 1)])
+def test_sentences_break_between_words_on_a_terminal_only(terminal: bool, lines: int) -> None:
+    console = Console(file=io.StringIO(), width=80, force_terminal=terminal, color_system=None)
+    say_words(console, Text("a server start " * 7))
+    assert isinstance(console.file, io.StringIO)
+    said = [line.strip() for line in console.file.getvalue().splitlines()]
+    assert len(said) == lines
+    assert all(line.split(" ")[-1] in ("a", "server", "start") for line in said)
