@@ -248,5 +248,5 @@ document.addEventListener("click", event => {
   if (link && link.getAttribute("href") === location.hash) follow();
 });
 addEventListener("beforeprint", () => workloads.forEach(draw));
-addEventListener("beforeprint", () => document.querySelectorAll("details.workload, details.notes").forEach(d => { d.open = true; }));
+addEventListener("beforeprint", () => document.querySelectorAll("details.workload, details.notes, .verdict details").forEach(d => { d.open = true; }));
 follow();
