@@ -60,13 +60,13 @@ def asks_for_gpus(parameters: Mapping[str, Any]) -> bool:
 
 
 def minutes(group: Group, seconds: Mapping[int, float], margin: float) -> int:
-    """A time limit in minutes for the longest start and stop, and the points as estimated.
+    """A time limit in minutes for the longest starts and stops, and the points as estimated.
 
     ``seconds`` is the estimate of each point by its number, ``margin`` what it is multiplied by.
     """
     server = group.server
     needed = sum(seconds[planned.number] for planned in group.points)
-    total = server.start_timeout_s + server.stop_timeout_s + needed * margin
+    total = needed * margin + len(group.starts) * (server.start_timeout_s + server.stop_timeout_s)
     return max(SHORTEST_MIN, math.ceil(total / 60))
 
 

@@ -20,7 +20,7 @@ from sweeper.durations import seconds_of
 from sweeper.errors import ConfigError, did_you_mean
 from sweeper.profiles import Profiler
 from sweeper.scores import Check, Grader
-from sweeper.values import Cache, Json, Load, Sampling, Slo, Thresholds
+from sweeper.values import Baselines, Cache, Control, Json, Load, Sampling, Slo, Thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class Settings:
     gamma: int
     allow_large_gamma: bool
     repeats: int
-    baseline: Literal["shared", "off"]
+    baseline: Baselines
     mode: Literal["run", "plan"]
     on_invalid: Literal["stop", "skip"]
     preflight: bool
@@ -124,6 +124,7 @@ class Settings:
     slo: Slo = field(default_factory=Slo)
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     cache: Cache = "cold"
+    control: Control = "none"
     budget: str | float | None = None  # a number has no unit and is refused with that word
     check: Check = field(default_factory=Check)
     quality: Grader = field(default_factory=Grader)

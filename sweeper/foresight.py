@@ -14,6 +14,7 @@ from sweeper.errors import StoreError, UserError
 from sweeper.jobs.snapshot import code_digest
 from sweeper.plan.budget import fit
 from sweeper.plan.estimate import Estimate, estimate
+from sweeper.plan.kept import together
 from sweeper.plan.past import read_past
 from sweeper.prepare import builds_for_cpu, server_versions
 from sweeper.resume import completed_keys, differences, refuse_changes
@@ -36,7 +37,9 @@ def foresee(plan: Plan, settings: Settings) -> Foreseen:
     keys = _kept_keys(plan, settings)
 
     def kept(of: Plan) -> frozenset[int]:
-        return frozenset(p.number for p in of.points if p.key in keys)
+        left = {p.number for p in of.points if p.key not in keys and not p.skip}
+        have = frozenset(p.number for p in of.points if p.key in keys)
+        return have - together(of.points, left)
 
     twice = settings.profile.name != "none"
     found = estimate(plan, past, kept=kept(plan), on_cpu=builds_for_cpu, profiled=twice)

@@ -28,7 +28,7 @@ from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Prompt, Refus
 _SWEEP_WIDE = (
     *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "verdict"),
     *("check", "quality", "profile", "output_dir", "detach", "resume", "resume_changed", "budget"),
-    "log_level",
+    *("log_level", "control"),
 )
 """Settings that hold for a whole sweep and therefore cannot be swept."""
 
@@ -89,7 +89,7 @@ def prepare(composed: Sequence[Composed]) -> Prepared:
     skips = unmeasurable | {c.point.key: "\n".join(c.mistakes) for c in candidates if c.mistakes}
     plan = plan_of(
         [Job(number=c.number, overrides=c.overrides, point=c.point) for c in candidates],
-        baseline=settings.baseline == "shared",
+        baseline=settings.baseline,
         refusals=sorted(refusals, key=lambda r: r.number),
         skips=skips,
     )
@@ -207,7 +207,7 @@ def _ask_vllm(candidates: Sequence[_Candidate], settings: Settings) -> tuple[str
         return ("vLLM was not asked about the servers (preflight=false)",)
     points = [c.point for c in candidates if not c.mistakes]
     servers = {p.server.key: p.server for p in points}
-    if settings.baseline == "shared":
+    if settings.baseline != "off":
         servers |= {(b := baseline_of(p).server).key: b for p in points if p.server.kind == "vllm"}
     said = preflight(list(servers.values()))
     for one in candidates:

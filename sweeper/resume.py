@@ -10,6 +10,7 @@ from sweeper import store
 from sweeper.errors import UserError
 from sweeper.jobs import queue
 from sweeper.jobs.attempt import attempts
+from sweeper.plan.kept import together
 from sweeper.store import PointFolder, SweepFolder
 from sweeper.values import Json, Plan, PlannedPoint, PointResult, Sweep
 
@@ -76,8 +77,12 @@ def arrange(folder: SweepFolder, old: Sweep, plan: Plan, same_versions: bool) ->
         result = home.read_result()
         if same_versions and result and _completed(result, planned, old.id):
             kept[planned.key] = (home, result)
+    left = {p.number for p in plan.points if p.key not in kept and not p.skip}
+    broken = together(plan.points, left)
     for planned in plan.points:
         home = folder.point(planned)
+        if planned.number in broken:
+            kept.pop(planned.key, None)
         if planned.key not in kept:
             folder.set_aside(home)
         elif kept[planned.key][0].path != home.path:

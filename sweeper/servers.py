@@ -39,8 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"sweeper.servers: {problem}", file=sys.stderr)
         return 2
     equal = True
-    for group in groups:
-        for lines, same in _starts(folder, group):
+    parts = {part.key: part for group in groups for part in group.starts}
+    for part in parts.values():
+        for lines, same in _starts(folder, part):
             print("\n".join(lines), end="\n\n")
             equal &= same
     return 0 if equal else 1

@@ -235,6 +235,10 @@ class PointFolder:
         if self.requests.exists():
             yield from _records(self.requests)
 
+    def size(self) -> int:
+        """Bytes of ``requests.jsonl``; 0 where there is none."""
+        return self.requests.stat().st_size if self.requests.exists() else 0
+
     def count(self) -> tuple[int, int]:
         """Complete lines of ``requests.jsonl``, and half-written ones: 0 or 1."""
         lines, last = 0, b"\n"
@@ -280,7 +284,7 @@ class PointFolder:
             return None
 
 
-def _record(line: str) -> RequestRecord:
+def _record(line: bytes) -> RequestRecord:
     """Nine times as fast as :func:`from_json`, which says what is wrong with a line that is not
     a record; keys of a later version are left out.
 
@@ -289,16 +293,16 @@ def _record(line: str) -> RequestRecord:
     try:
         return _RECORDS.decode(line)
     except msgspec.MsgspecError:
-        return from_json(RequestRecord, json.loads(line))
+        return from_json(RequestRecord, json.loads(line.decode(errors="replace")))
 
 
 def _records(path: Path) -> Iterator[RequestRecord]:
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 yield _record(line)
             except (json.JSONDecodeError, TypeError) as problem:
-                if line.endswith("\n"):
+                if line.endswith(b"\n"):
                     raise StoreError(f"{path}:{number}: not a request record: {problem}") from None
 
 

@@ -137,6 +137,7 @@ def _sweep(name: str, plan: Plan, settings: Settings) -> Sweep:
         plan=plan,
         settings={
             "baseline": settings.baseline,
+            "control": settings.control,
             "seed": settings.seed,
             "slo": asdict(settings.slo),
             "budget": settings.budget,
@@ -214,7 +215,8 @@ def _measure_and_report(
     track = sweep.settings["tracker"] != "none"
     interrupted = False
     points = [p for g in groups for p in g.points]
-    with Watch(console, points, len(groups), found.total_s) as watch:
+    starts = sum(len(g.starts) for g in groups)
+    with Watch(console, points, starts, found.total_s) as watch:
         emit = PublishesSoon(watch, folder) if track else watch
         run = GroupRun(sweep_dir=folder.path, sweep=sweep.id, emit=emit, seconds=found.seconds())
         try:

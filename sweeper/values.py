@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as fields_of
 from typing import Any, Literal
 
@@ -25,6 +25,13 @@ ROLLOUT_PATHS: dict[RolloutApi, str] = {"completions": "/v1/completions", "gener
 Cache = Literal["cold", "warm", "as_is"]
 """``cold``: prefix caches are empty before every repeat. ``warm``: all prompts were sent before.
 ``as_is``: nothing is done."""
+
+Control = Literal["none", "synthetic"]
+"""``synthetic``: drafts may be accepted by a fixed rate, to test a system and not a draft."""
+
+Baselines = Literal["shared", "per_group", "off"]
+"""``shared``: one for all points of equal conditions. ``per_group``: one right before the points of
+every server, on its node. ``off``: none that was not asked for."""
 
 BASELINE = "none"
 """The method name of a server without speculation."""
@@ -260,7 +267,10 @@ class Point:
     ``gamma`` is the number of draft tokens per step (``num_speculative_tokens``), 0 for the
     baseline. ``trained_draft`` says that the method uses trained weights, so an acceptance of
     nothing is a mistake and not a property of the text. ``warnings`` are sentences about the
-    setting for people to read before it runs; they are no part of what the point is.
+    setting for people to read before it runs; they are no part of what the point is. ``control``
+    says that all of its figures are SYNTHETIC, and is refused where it is not asked for.
+    ``before`` is the key of the server right before which a baseline is measured, for its points
+    alone; empty where all points share it.
     """
 
     method: str
@@ -276,6 +286,8 @@ class Point:
     max_error_rate: float = 0.0
     warnings: tuple[str, ...] = ()
     cache: Cache = "cold"
+    control: Control = "none"
+    before: str = ""
 
     @property
     def identity(self) -> dict[str, Json]:
@@ -295,6 +307,10 @@ class Point:
         _without_defaults(fields["load"], Load, _OF_ROLLOUTS)
         if self.cache == "cold":  # what a point was before there was a choice
             del fields["cache"]
+        if self.control == "none":
+            del fields["control"]
+        if not self.before:
+            del fields["before"]
         return fields
 
     @property
@@ -315,7 +331,7 @@ class Point:
     def conditions(self) -> dict[str, Json]:
         """What a point and its baseline must share (everything but method and γ)."""
         fields = self.identity
-        for name in ("method", "gamma", "warm", "trained_draft"):
+        for name in ("method", "gamma", "warm", "trained_draft", "before"):
             fields.pop(name, None)
         fields["server"] = dict(fields["server"], speculative_config="")
         return fields
@@ -375,12 +391,30 @@ class PlannedPoint:
 class Group:
     """One server and the points it serves, in order: one start serves many points.
 
-    ``key`` is the server's key when it was planned.
+    ``key`` is the server's key when it was planned. With ``baseline=per_group`` the points of its
+    own baseline come first, which another server serves; see :attr:`starts`.
     """
 
     key: str
     server: ServerSpec
     points: tuple[PlannedPoint, ...]
+
+    @property
+    def starts(self) -> tuple[Group, ...]:
+        """One part for every server that is started, in order."""
+        base = tuple(p for p in self.points if p.point.before)
+        own = tuple(p for p in self.points if not p.point.before)
+        if not base:
+            return (self,)
+        server = base[0].point.server
+        first = Group(key=server.key, server=server, points=base)
+        return (first, replace(self, points=own)) if own else (first,)
+
+    @property
+    def name(self) -> str:
+        """``ngram γ=4 on org/model``, of the points it is for."""
+        point = self.points[-1].point
+        return f"{point.label} on {point.target}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

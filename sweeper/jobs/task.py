@@ -21,7 +21,7 @@ from sweeper.jobs.heartbeat import Heartbeat
 from sweeper.jobs.place import own_place
 from sweeper.jobs.snapshot import check_code
 from sweeper.jobs.warned import Warned
-from sweeper.measure.group import run_group, unfinished
+from sweeper.measure.group import again, run_group, unfinished
 from sweeper.measure.measurement import unmeasured
 from sweeper.store import GroupFolder, SweepFolder
 from sweeper.values import Group, PlannedPoint, PointResult, Status
@@ -65,7 +65,7 @@ def run_task(task: Task) -> None:
     if job not in [one.job for one in attempts(task.home)]:
         add_attempt(task.home, Attempt(job=job, submitted_at=time.time(), limit_s=task.limit_s))
     began = time.monotonic()
-    left = unfinished(task.group, task.folder, task.sweep)
+    left = again(task.group, task.folder, task.sweep)
     with Warned() as warned, Heartbeat(task.home, job) as emit:
         try:
             _measure(task, left, emit)

@@ -103,7 +103,7 @@ class _Watching:
         names: dict[str, int] = {}
         found = []
         for group in groups:
-            name = f"{group.points[0].point.label} on {group.points[0].point.target}"
+            name = group.name
             names[name] = names.get(name, 0) + 1
             name += f" #{names[name]}" if names[name] > 1 else ""
             found.append(_Seen(group=group, name=name, since=time.monotonic()))

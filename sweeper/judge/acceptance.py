@@ -8,7 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from sweeper.judge.bootstrap import Bootstrap, Figure, resample_sums, sum_by_prompt, undefined
+from sweeper.judge.bootstrap import (
+    Array,
+    Bootstrap,
+    Figure,
+    resample_sums,
+    sum_by_prompt,
+    undefined,
+)
 from sweeper.judge.positions import Positions, longest_draft, no_positions, positions_of
 from sweeper.values import RequestRecord, SpecCounts
 
@@ -68,7 +75,7 @@ def acceptance(
     good = [r for r in records if not r.error]
     counted = [r.spec for r in good if r.spec is not None]
     state = _state(counted, baseline)
-    pooled = _rates(good, state, seed)
+    pooled = _rates(good, quantities(good), state, seed)
     length = 0 if baseline else longest_draft(counted, gamma)
     positions = _positions(good, state, length, seed)
     checks = [c for r in good if (c := _adds_up(r, gamma, baseline)) is not None]
@@ -91,14 +98,18 @@ def acceptance(
     )
 
 
-def rates(records: Sequence[RequestRecord], *, seed: int) -> Rates:
-    """Of successful requests of a server that speculates."""
+def quantities(good: Sequence[RequestRecord]) -> Array:
+    """What :func:`rates` sums, one row a request."""
+    return np.array([_row(r) for r in good], dtype=np.float64).reshape(len(good), len(_POOLED))
+
+
+def rates(records: Sequence[RequestRecord], table: Array, *, seed: int) -> Rates:
+    """Of successful requests of a server that speculates, and their :func:`quantities`."""
     counted = [r.spec for r in records if r.spec is not None]
-    return _rates(records, _state(counted, baseline=False), seed)
+    return _rates(records, table, _state(counted, baseline=False), seed)
 
 
-def _rates(good: Sequence[RequestRecord], state: State, seed: int) -> Rates:
-    table = np.array([_row(r) for r in good], dtype=np.float64).reshape(len(good), len(_POOLED))
+def _rates(good: Sequence[RequestRecord], table: Array, state: State, seed: int) -> Rates:
     _, sums = sum_by_prompt([r.prompt_id for r in good], table)
     boot = resample_sums(sums, names=_POOLED, seed=seed)
     return Rates(

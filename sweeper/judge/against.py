@@ -27,6 +27,9 @@ from sweeper.judge.underload import BY_TPOT, speedup_by, throughput_ratio
 from sweeper.values import PointResult
 
 OF_BATCHES = "a batch holds prompts of several categories and ends when its last sequence does"
+NONE_HERE = "no baseline in this sweep"
+OFF = "baseline=off"
+"""Why there is nothing to compare with."""
 NO_TEXT = "synthetic prompts: a speed-up on them says nothing about text; measure a real dataset"
 
 
@@ -46,9 +49,10 @@ class Against:
     pairs: tuple[Pair, ...] = ()
 
 
-def against(arm: Arm, base: Arm | None, seed: int) -> Against:
-    """``arm`` against ``base``, which is ``None`` for a baseline and where there is none."""
-    reason = _no_pair(arm, base)
+def against(arm: Arm, base: Arm | None, seed: int, missing: str = NONE_HERE) -> Against:
+    """``arm`` against ``base``, which is ``None`` for a baseline and where there is none;
+    ``missing`` says why there is none."""
+    reason = _no_pair(arm, base, missing)
     if reason or base is None or base.result is None or arm.result is None:
         output = no_output_check(reason, _graded(arm, base, seed))
         return _nothing(arm, reason, output, seed=seed)
@@ -140,14 +144,14 @@ def _graded(arm: Arm, base: Arm | None, seed: int) -> QualityFigures:
     )
 
 
-def _no_pair(arm: Arm, base: Arm | None) -> str:
+def _no_pair(arm: Arm, base: Arm | None, missing: str) -> str:
     """Why there is nothing to divide by, empty when there is."""
     if arm.planned.point.is_baseline:
         return "is the baseline"
     if not arm.usable:
         return arm.why
     if base is None:
-        return "no baseline in this sweep"
+        return missing
     if not base.usable:
         return f"baseline {base.why}"
     if any(r.spec is not None and r.spec.drafted for r in base.records):

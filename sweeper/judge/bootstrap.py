@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -35,6 +36,12 @@ class Figure:
     low: float | None = None
     high: float | None = None
     reason: str = ""
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Products as small as ours wait longer for a second thread than it saves."""
+    limit: AbstractContextManager[object] = _LIBRARIES.limit(limits=1, user_api="blas")
+    return limit
 
 
 def undefined(reason: str) -> Figure:
@@ -117,10 +124,11 @@ def resample(
 
 def sum_by_prompt(prompts: Sequence[str], table: Array) -> tuple[tuple[str, ...], Array]:
     """Prompt ids in order of appearance, and the sums of their rows of ``table``."""
-    index: dict[str, int] = {}
-    codes = [index.setdefault(prompt, len(index)) for prompt in prompts]
-    if len(index) == len(codes):
-        return tuple(index), table
+    each = dict.fromkeys(prompts)
+    if len(each) == len(prompts):
+        return tuple(each), table
+    index = {prompt: number for number, prompt in enumerate(each)}
+    codes = [index[prompt] for prompt in prompts]
     columns = (np.bincount(codes, weights=c, minlength=len(index)) for c in table.T)
     sums = np.array(list(columns)).reshape(table.shape[1], len(index)).T
     return tuple(index), sums
@@ -130,32 +138,57 @@ def resample_sums(
     sums: Array, *, names: Sequence[str], seed: int, resamples: int = RESAMPLES
 ) -> Bootstrap:
     """Draw the rows of ``sums``, one a prompt and one column a name, with replacement."""
-    draws = drawn_sums(sums, seed, resamples)
     return Bootstrap(
         prompts=len(sums),
         total=dict(zip(names, sums.sum(axis=0), strict=True)),
-        draws=dict(zip(names, np.ascontiguousarray(draws.T), strict=True)),
+        draws=dict(zip(names, drawn_sums(sums, seed, resamples), strict=True)),
     )
 
 
 def drawn_sums(sums: Array, seed: int, resamples: int = RESAMPLES) -> Array:
-    """Column sums of ``resamples`` resamples of the rows; shape (resamples, columns).
+    """Column sums of ``resamples`` resamples of the rows; shape (columns, resamples).
 
     Equal numbers of rows and seeds draw the same rows, so that figures of several points on the
     same prompts can be compared draw by draw.
     """
     if not len(sums):
-        return np.zeros((resamples, sums.shape[1]))
-    # On one thread: products this small wait longer for a second one than it saves.
-    with _LIBRARIES.limit(limits=1, user_api="blas"):
-        if resamples * len(sums) <= _CELLS_AT_ONCE:
-            return _counts(seed, resamples, len(sums)) @ sums
-        generator = np.random.default_rng(seed)
-        blocks = _blocks(resamples, max(1, _CELLS_AT_ONCE // len(sums)))
-        return np.concatenate([_weights(generator, size, len(sums)) @ sums for size in blocks])
+        return np.zeros((sums.shape[1], resamples))
+    rows = np.ascontiguousarray(sums.T)
+    keys = [(seed, resamples, row.tobytes()) for row in rows]
+    missing = {key: at for at, key in enumerate(keys) if key not in _DRAWN}
+    if len(_DRAWN) + len(missing) > _KEPT:
+        _DRAWN.clear()
+        missing = {key: at for at, key in enumerate(keys)}
+    if missing:
+        _DRAWN.update(
+            zip(missing, _draw(rows[list(missing.values())], seed, resamples), strict=True)
+        )
+    return np.stack([_DRAWN[key] for key in keys])
 
 
-@lru_cache(maxsize=4)
+_DRAWN: dict[tuple[int, int, bytes], Array] = {}
+"""Columns that were drawn: the seconds of a baseline are in every ratio of every setting."""
+_KEPT = 4096
+"""Of 16 KB each."""
+
+
+def forget() -> None:
+    """Begin anew, so that what comes out does not depend, in its last digit, on what was drawn
+    before: columns are drawn together, and products of other shapes round otherwise."""
+    _DRAWN.clear()
+
+
+def _draw(columns: Array, seed: int, resamples: int) -> Array:
+    """Sums of ``columns``, one row each, over every resample."""
+    prompts = columns.shape[1]
+    if resamples * prompts <= _CELLS_AT_ONCE:
+        return np.asarray(columns @ _counts(seed, resamples, prompts))
+    generator = np.random.default_rng(seed)
+    blocks = _blocks(resamples, max(1, _CELLS_AT_ONCE // prompts))
+    return np.hstack([columns @ _weights(generator, size, prompts) for size in blocks])
+
+
+@lru_cache(maxsize=8)
 def _counts(seed: int, resamples: int, prompts: int) -> Array:
     """Points of one sweep mostly have equally many prompts: drawn once, up to 16 MB each."""
     return _weights(np.random.default_rng(seed), resamples, prompts)
@@ -167,8 +200,8 @@ def _blocks(total: int, size: int) -> Iterator[int]:
 
 
 def _weights(generator: np.random.Generator, resamples: int, prompts: int) -> Array:
-    """How often each prompt was drawn in each resample."""
+    """How often each prompt was drawn, one column a resample."""
     picks = generator.integers(prompts, size=(resamples, prompts))
     picks += np.arange(resamples)[:, None] * prompts
     counts = np.bincount(picks.ravel(), minlength=resamples * prompts)
-    return counts.reshape(resamples, prompts).astype(np.float64)
+    return np.ascontiguousarray(counts.reshape(resamples, prompts).T, dtype=np.float64)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import lru_cache
 
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.compare import Comparison
@@ -20,7 +22,7 @@ def break_even(one: Comparison, baseline: Comparison | None) -> BreakEven:
     directly, as the ratio of decode rates (tokens after the first / time after the first) - 1.
     """
     got, cost = tokens_per_step(one), one.step_cost
-    there = tokens_per_step(baseline) if baseline else undefined("no baseline in this sweep")
+    there = tokens_per_step(baseline) if baseline else undefined(one.speedup.reason)
     decode = one.speedup_tpot
     return BreakEven(
         point=one.number,
@@ -47,9 +49,16 @@ def curves(candidates: Sequence[Comparison]) -> tuple[Curve, ...]:
 
 def family(one: Comparison) -> str:
     """Equal for settings that differ in γ only."""
-    speculative = dict(one.point.server.speculative or {})
+    point = one.point
+    return _family(point.target, point.method, point.warm, point.server.speculative_config)
+
+
+@lru_cache(maxsize=4096)
+def _family(target: str, method: str, warm: bool, config: str) -> str:
+    """Every setting of a workload is asked for beside every other one."""
+    speculative = json.loads(config) if config else {}
     speculative.pop("num_speculative_tokens", None)
-    return content_key([one.point.target, one.point.method, one.point.warm, speculative])
+    return content_key([target, method, warm, speculative])
 
 
 def _curve(members: Sequence[Comparison]) -> Curve:

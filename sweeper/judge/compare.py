@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sweeper.judge.acceptance import Acceptance, acceptance, unmeasured_acceptance
-from sweeper.judge.against import against
+from sweeper.judge.against import NONE_HERE, OFF, against
 from sweeper.judge.arms import Arm, read_arm
-from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.bootstrap import forget
 from sweeper.judge.cached import cache_notes, cached_share
 from sweeper.judge.comparable import start_remarks
+from sweeper.judge.comparison import Comparison
 from sweeper.judge.notes import acceptance_notes, cut_notes, output_notes
-from sweeper.judge.output import OutputCheck
-from sweeper.judge.parts import Part, lengths
-from sweeper.judge.profile import Profile, profile, profile_notes
+from sweeper.judge.parts import lengths
+from sweeper.judge.profile import profile, profile_notes
 from sweeper.judge.repeats import Repeats, repeats_of
 from sweeper.judge.rollout import (
     Rollout,
@@ -23,100 +23,64 @@ from sweeper.judge.rollout import (
     rollout_notes,
     unmeasured_rollout,
 )
-from sweeper.judge.slices import Slice
-from sweeper.judge.speedup import Paired
+from sweeper.judge.shared import shared_out
 from sweeper.judge.timing import Timing, machine_of, timing, unmeasured_timing
 from sweeper.judge.totals import with_totals
-from sweeper.judge.underload import speedup_by
 from sweeper.store import SweepFolder, from_json, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
 
+__all__ = ["Comparison", "compare"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """One point and its figures; everything a report shows of it.
-
-    ``status`` is that of the result, or ``lost`` and ``not measured yet`` without one. Only a
-    completed point has figures. ``baseline`` is the number of the point compared with, ``None``
-    for a baseline itself. ``output`` says whether the answers are still right. ``speedup`` is the
-    ratio of what ``speedup_by`` names: output rates, or TPOT where requests overlap and are
-    streamed. ``speedup_request_time`` is that of request times, ``speedup_tpot`` that of times
-    per output token; all are paired by request and above 1 when the point is faster.
-    ``speedup_throughput`` is the ratio of the output of the whole servers under an overlapping
-    load, ``step_cost`` the time of a decode step over the baseline's. ``paired`` are the sums
-    behind these, ``None`` where the point cannot be compared. ``rates`` and ``one_token`` are
-    those of :class:`~sweeper.judge.timing.Timing`.
-    """
-
-    planned: PlannedPoint
-    result: PointResult | None
-    status: str
-    reason: str
-    baseline: int | None
-    success_rate: float | None
-    acceptance: Acceptance
-    request_time_s: Figure
-    output_tokens_per_s: Figure
-    latencies: Mapping[str, Figure]
-    goodput: Figure
-    rates: Mapping[str, Figure]
-    one_token: int | None
-    speedup: Figure
-    speedup_request_time: Figure
-    speedup_throughput: Figure
-    speedup_tpot: Figure
-    step_cost: Figure
-    output: OutputCheck
-    slices: tuple[Slice, ...]
-    synthetic: bool
-    paired: Paired | None = None
-    notes: tuple[str, ...] = ()
-    rollout: Rollout | None = None
-    lengths: tuple[Part, ...] = ()
-    repeats: Repeats = field(default_factory=Repeats)
-    profile: Profile = field(default_factory=Profile)
-    cached_share: Figure = field(default_factory=lambda: undefined("no server counters"))
-
-    @property
-    def number(self) -> int:
-        return self.planned.number
-
-    @property
-    def point(self) -> Point:
-        return self.planned.point
-
-    @property
-    def identical_share(self) -> Figure:
-        return self.output.identical_share
-
-    @property
-    def speedup_by(self) -> str:
-        return speedup_by(self.point.load)
-
-    @property
-    def slo_share(self) -> Figure:
-        """Of all requests, failed ones included."""
-        return self.rates["slo_share"]
-
-    @property
-    def completed(self) -> bool:
-        return self.status == "completed"
+TOGETHER = 16
+"""Points after which a baseline is read again, so that processes can share the work."""
 
 
 def compare(folder: SweepFolder) -> tuple[Comparison, ...]:
     """All points in order of their numbers, measured or not."""
     sweep = read_sweep(folder)
-    seed, slo = seed_of(sweep), _slo(sweep)
+    seed, slo, missing = seed_of(sweep), _slo(sweep), _missing(sweep)
     points = sweep.plan.points
     numbered = {p.number: p for p in points}
+    shares = [
+        Share(
+            folder=folder,
+            baseline=None if base is None else numbered.get(base),
+            points=tuple(group[at : at + TOGETHER]),
+            seed=seed,
+            slo=slo,
+            missing=missing,
+        )
+        for base, group in _by_baseline(points).items()
+        for at in range(0, len(group), TOGETHER)
+    ]
+    made = shared_out(compared, shares, size=sum(folder.point(p).size() for p in points))
+    return tuple(sorted((c for found in made for c in found), key=lambda c: c.number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Points that are compared with one baseline, read once for all of them; ``missing`` says why
+    there is none."""
+
+    folder: SweepFolder
+    baseline: PlannedPoint | None
+    points: tuple[PlannedPoint, ...]
+    seed: int
+    slo: Slo
+    missing: str
+
+
+def compared(share: Share) -> tuple[Comparison, ...]:
+    """The requests of one point at a time, beside those of the baseline."""
+    forget()
+    planned, folder = share.baseline, share.folder
+    arm = read_arm(folder, planned) if planned else None
     found = []
-    for base, group in _by_baseline(points).items():  # the requests of one baseline at a time
-        planned = None if base is None else numbered.get(base)
-        arm = read_arm(folder, planned) if planned else None
-        for p in group:
-            mine = arm if arm and p is planned else read_arm(folder, p)
-            found.append(_comparison(mine, None if mine is arm else arm, seed, slo))
-    return tuple(sorted(found, key=lambda c: c.number))
+    for p in share.points:
+        mine = arm if arm and planned and p.number == planned.number else read_arm(folder, p)
+        base = None if mine is arm else arm
+        found.append(_comparison(mine, base, share.seed, share.slo, share.missing))
+    return tuple(found)
 
 
 def _by_baseline(points: Sequence[PlannedPoint]) -> dict[int | None, list[PlannedPoint]]:
@@ -138,10 +102,16 @@ def _slo(sweep: Sweep) -> Slo:
     return from_json(Slo, limits) if isinstance(limits, dict) else Slo()
 
 
-def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo) -> Comparison:
+def _missing(sweep: Sweep) -> str:
+    """Why a point has no baseline, if it has none."""
+    policy = sweep.settings.get("baseline") if isinstance(sweep.settings, dict) else None
+    return OFF if policy == "off" else NONE_HERE
+
+
+def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo, missing: str) -> Comparison:
     drafts, times = _figures(arm, seed, slo)
     batches = _rollout(arm, seed)
-    beside, load = against(arm, base, seed), arm.planned.point.load
+    beside, load = against(arm, base, seed, missing), arm.planned.point.load
     steps = profile(arm.split, baseline=arm.planned.point.is_baseline)
     # The answers to a prompt in one batch are numbered like repeats, and are none.
     repeated = arm.usable and not load.batches
@@ -236,7 +206,8 @@ def _success_rate(result: PointResult | None) -> float | None:
 
 def is_synthetic(point: Point, result: PointResult | None) -> bool:
     """Whether prompts are no text, or drafts are accepted by a fixed rate: by the config the server
-    resolved, else by the one it was to be given."""
+    resolved, else by the one it was to be given. A control is, with its baseline."""
     provenance = result.provenance if result and isinstance(result.provenance, dict) else {}
     resolved = provenance.get("resolved_speculative_config") or point.server.resolved or {}
-    return point.dataset.synthetic or resolved.get("rejection_sample_method") == "synthetic"
+    by_rate = resolved.get("rejection_sample_method") == "synthetic"
+    return point.control == "synthetic" or by_rate or point.dataset.synthetic

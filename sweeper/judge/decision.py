@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.against import OFF
+from sweeper.judge.bootstrap import Figure, forget, undefined
 from sweeper.judge.breakeven import break_even, curves, tokens_per_step
 from sweeper.judge.compare import Comparison
 from sweeper.judge.evidence import (
@@ -51,29 +52,28 @@ def decide(
     seed: int,
 ) -> WorkloadVerdict:
     """``group`` are the points of one workload, ``all_of_them`` those of the sweep."""
+    forget()
     candidates = tuple(c for c in group if not c.point.is_baseline)
-    baseline = next((c for c in group if c.point.is_baseline), None)
     real = [c for c in candidates if not c.synthetic]
-    if candidates and not real:
-        return _verdict(group, candidates, baseline, None, SYNTHETIC)
+    if not real and any(c.synthetic for c in group):
+        return _verdict(group, candidates, None, SYNTHETIC)
     ranking = rank([c for c in real if c.completed], seed=seed)
     if ranking.best is None:
-        why = _nothing_compared(real, baseline)
-        return _verdict(group, candidates, baseline, "inconclusive", why, to_conclude=(why,))
-    return _decided(group, candidates, baseline, all_of_them, ranking, thresholds, seed)
+        why = _nothing_compared(real)
+        return _verdict(group, candidates, "inconclusive", why, to_conclude=(why,))
+    return _decided(group, candidates, all_of_them, ranking, thresholds, seed)
 
 
 def _decided(
     group: Sequence[Comparison],
     candidates: tuple[Comparison, ...],
-    baseline: Comparison | None,
     all_of_them: Sequence[Comparison],
     ranking: Ranking,
     thresholds: Thresholds,
     seed: int,
 ) -> WorkloadVerdict:
     cases = [
-        _case(c, baseline, all_of_them, candidates, ranking, thresholds)
+        _case(c, baseline_of(c, group), all_of_them, candidates, ranking, thresholds)
         for c in candidates
         if c.number in ranking.speedups
     ]
@@ -90,7 +90,6 @@ def _decided(
     return _verdict(
         group,
         candidates,
-        baseline,
         word,
         sentence,
         best=ranking.best,
@@ -129,7 +128,7 @@ def _case(
     )
     units = "batches" if one.point.load.batches else "prompts"
     slower, unsettled = speed(speedup, ranking.prompts, units, thresholds)
-    wrong, unchecked = output(answers[0], thresholds)
+    wrong, unchecked = output(one, answers[0], thresholds)
     broken, unserved = service(one, baseline, answers[3], thresholds)
     return _Case(
         one=one,
@@ -182,11 +181,17 @@ def _tie(chosen: _Case, ranking: Ranking) -> str:
     return f"; not told apart from {named}: the smaller γ is taken"
 
 
-def _nothing_compared(candidates: Sequence[Comparison], baseline: Comparison | None) -> str:
+def baseline_of(one: Comparison, group: Sequence[Comparison]) -> Comparison | None:
+    """The point it was compared with."""
+    return next((c for c in group if c.number == one.baseline), None)
+
+
+def _nothing_compared(candidates: Sequence[Comparison]) -> str:
     if not candidates:
         return "only a baseline was measured; measure a method"
-    if baseline is None and all(c.baseline is None for c in candidates):
-        return "there is no baseline to compare with; measure one (baseline=shared)"
+    if all(c.baseline is None for c in candidates):
+        off = "baseline=off: " if any(c.speedup.reason == OFF for c in candidates) else ""
+        return f"{off}there is no baseline to compare with; measure one (baseline=shared)"
     reasons = dict.fromkeys(f"{c.point.label}: {c.speedup.reason}" for c in candidates)
     return "; ".join(reasons)
 
@@ -194,7 +199,6 @@ def _nothing_compared(candidates: Sequence[Comparison], baseline: Comparison | N
 def _verdict(
     group: Sequence[Comparison],
     candidates: tuple[Comparison, ...],
-    baseline: Comparison | None,
     word: Word | None,
     sentence: str,
     *,
@@ -215,7 +219,7 @@ def _verdict(
         load=point.load.label,
         verdict=word,
         sentence=sentence,
-        baseline=baseline,
+        baselines=tuple(c for c in group if c.point.is_baseline),
         candidates=candidates,
         shown=None if shown is None else shown.one,
         best=best,
@@ -225,7 +229,7 @@ def _verdict(
         speedup=shown.speedup if shown else undefined(sentence),
         answers=shown.answers if shown else unanswered(sentence),
         words=words,
-        break_even=tuple(break_even(c, baseline) for c in compared),
+        break_even=tuple(break_even(c, baseline_of(c, group)) for c in compared),
         curves=curves(candidates),
         to_conclude=to_conclude,
         recommendation=recommendation(chosen) if chosen else None,

@@ -105,7 +105,18 @@ def pays_answer(one: Comparison, even: BreakEven) -> Answer:
         f"a step costs {say(even.step_cost)} baseline steps, so it needs {say(even.needed)} "
         f"tokens and gets {say(even.got)}: a margin of {_signed_percent(even.margin)}"
     )
+    words = "; ".join([words, *_cheap(even.step_cost)])
     return _answer(2, _above(even.margin, 0.0), words, one, found)
+
+
+def _cheap(cost: Figure) -> Iterator[str]:
+    """A speculative step does what a baseline step does, and drafts and verifies besides."""
+    if cost.value is None or cost.value >= 1 or (cost.high is not None and cost.high >= 1):
+        return
+    because = "the two servers differ in something else (scheduler, runner, how many share a step)"
+    if cost.high is None:
+        because = f"there is no interval, so it may be noise, or {because}"
+    yield f"no step gets cheaper by drafting: {because}"
 
 
 def service_answer(
@@ -136,9 +147,14 @@ def service_answer(
     if baseline is not None and baseline.slo_share.value is not None:
         words += f", {_percent(baseline.slo_share)} at the baseline"
     words += f"; {100 * thresholds.slo_share:g} % are asked for"
-    if mine is not None and base is not None:
-        words += f"; it holds up to concurrency {mine}, at the baseline up to {base}"
+    if mine is not None:
+        words += f"; it holds {_up_to(mine)}"
+        words += f", at the baseline {_up_to(base)}" if base is not None else ""
     return _answer(3, "yes" if held else "no", words, one, found)
+
+
+def _up_to(concurrency: int) -> str:
+    return f"up to concurrency {concurrency}" if concurrency else "at no measured concurrency"
 
 
 def _answer(

@@ -48,7 +48,7 @@ def prompts_needed(speedup: Figure, prompts: int, least: float) -> int | None:
     return ceil(prompts * (half / distance) ** 2)
 
 
-def output(answer: Answer, thresholds: Thresholds) -> tuple[str, str]:
+def output(one: Comparison, answer: Answer, thresholds: Thresholds) -> tuple[str, str]:
     """Of the first answer, at the strictness that was asked for."""
     if thresholds.output == "any" or answer.state == "yes":
         return "", ""
@@ -56,7 +56,9 @@ def output(answer: Answer, thresholds: Thresholds) -> tuple[str, str]:
         return f"the output is not right: {answer.sentence}", ""
     if thresholds.output == "not wrong":
         return "", ""
-    return "", f"whether the output is still right is open: {answer.sentence}"
+    how = "check=output" if one.point.sampling.greedy else "check=distribution"
+    again = f"; measure it with its baseline and {how}" if answer.state == "not measured" else ""
+    return "", f"whether the output is still right is open: {answer.sentence}{again}"
 
 
 def service(

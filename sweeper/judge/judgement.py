@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from sweeper.judge.bootstrap import one_thread
 from sweeper.judge.compare import Comparison, compare, seed_of
 from sweeper.judge.decision import decide
 from sweeper.judge.recommend import recommendation, schedules
@@ -29,11 +30,12 @@ def judge(folder: SweepFolder, thresholds: Thresholds | None = None) -> Judgemen
     :raises StoreError: when ``folder`` holds no sweep.
     """
     sweep = read_sweep(folder)
-    comparisons = compare(folder)
     asked = thresholds or _thresholds(sweep)
-    found = tuple(
-        decide(group, comparisons, asked, seed_of(sweep)) for group in workloads(comparisons)
-    )
+    with one_thread():
+        comparisons = compare(folder)
+        found = tuple(
+            decide(group, comparisons, asked, seed_of(sweep)) for group in workloads(comparisons)
+        )
     over_loads = schedules(found)
     return Judgement(
         sweep=sweep.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sweeper.measure.windows import by_length
+from sweeper.measure.stretches import by_length
 from sweeper.values import RequestRecord
 
 

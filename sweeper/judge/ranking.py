@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from sweeper.judge.speedup import Paired
 from sweeper.judge.underload import BY_TPOT
 
 _POWERS = (1, -1, -1, 1)
+_SPEEDUPS = (1, -1, -1, 1, -1, 1, 1, -1)
 _BY_OUTPUT_RATE = ("tokens", "s")
 _BY_TPOT = ("emitted", "decode_s")
 """What is done in what time: the columns whose ratio is the speed-up."""
@@ -49,7 +51,11 @@ def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
     if not rows:
         return Ranking(best=None, tied=(), speedups={}, prompts=len(common))
     best, best_rows = max(rows, key=lambda row: ratios[row[0].number].value)
-    others = [(c, _between(best_rows, p, work, seed)) for c, p in rows if c is not best]
+    others = [
+        (c, _between(best_rows, p, work, seed, shared=c.baseline == best.baseline))
+        for c, p in rows
+        if c is not best
+    ]
     family = [*ratios.values(), *(r for _, r in others if isinstance(r, Ratio))]
     reach = critical(family)
     return Ranking(
@@ -67,8 +73,7 @@ def _common(arms: Sequence[Paired], work: Sequence[str]) -> tuple[str, ...]:
 
 
 def _timed(arm: Paired, names: Sequence[str]) -> Iterator[str]:
-    rows = zip(arm.prompts, arm.columns(*names), strict=True)
-    return (prompt for prompt, row in rows if np.isfinite(row).all())
+    return compress(arm.prompts, np.isfinite(arm.columns(*names)).all(axis=1))
 
 
 def _both(work: Sequence[str]) -> tuple[str, ...]:
@@ -79,10 +84,14 @@ def _speedup(arm: Paired, work: Sequence[str], seed: int) -> Ratio | Figure:
     return log_ratio(arm.columns(*_both(work)), _POWERS, seed=seed)
 
 
-def _between(best: Paired, other: Paired, work: Sequence[str], seed: int) -> Ratio | Figure:
-    """The best's rate over another's, on the same prompts."""
-    table = np.hstack([best.columns(*work), other.columns(*work)])
-    return log_ratio(table, _POWERS, seed=seed)
+def _between(
+    best: Paired, other: Paired, work: Sequence[str], seed: int, *, shared: bool
+) -> Ratio | Figure:
+    """The best's rate over another's, on the same prompts; with a baseline each, which may have
+    run on another node, the one's speed-up over the other's."""
+    names, powers = (work, _POWERS) if shared else (_both(work), _SPEEDUPS)
+    table = np.hstack([best.columns(*names), other.columns(*names)])
+    return log_ratio(table, powers, seed=seed)
 
 
 def _may_be_none(distance: Ratio | Figure, reach: float) -> bool:

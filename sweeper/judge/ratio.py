@@ -74,11 +74,11 @@ def log_ratio(
     first, second, factors = _products(table.shape[1])
     weights = exponents[first] * exponents[second] * factors
     drawn = drawn_sums(np.hstack([table, table[:, first] * table[:, second]]), seed, resamples)
-    sums, products = drawn[:, : table.shape[1]], drawn[:, table.shape[1] :]
+    sums, products = drawn[: table.shape[1]], drawn[table.shape[1] :]
     with np.errstate(divide="ignore", invalid="ignore"):
-        variances = (products / (sums[:, first] * sums[:, second])) @ weights
+        variances = weights @ (products / (sums[first] * sums[second]))
         errors = np.sqrt(np.maximum(variances, 0) * unbiased)
-        t = np.abs(np.log(sums) @ exponents - log(value)) / errors
+        t = np.abs(exponents @ np.log(sums) - log(value)) / errors
     singular = ~(errors > _ALIKE)
     return Ratio(value=value, error=error, prompts=prompts, t=np.where(singular, np.inf, t))
 

@@ -42,5 +42,5 @@ def same_but_load(all_of_them: Sequence[Comparison], one: Comparison) -> list[Co
 def _but_load(one: Comparison) -> tuple[object, ...]:
     """What is quick to compare; the server's key is a hash over all of it."""
     point = one.point
-    same = (point.dataset.digest, point.sampling.name, point.warm)
+    same = (point.dataset.digest, point.sampling.name, point.warm, point.before)
     return (*same, point.method, point.gamma)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sweeper.judge.acceptance import Rates, rates
-from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.acceptance import Rates, quantities, rates
+from sweeper.judge.bootstrap import Array, Figure, undefined
 from sweeper.judge.speedup import Paired
 from sweeper.values import RequestRecord
 
@@ -45,36 +46,42 @@ def slices(
     ``reason`` says why there is no ``both``.
     """
     good = [r for r in records if not r.error]
-    return (*_by_category(good, both, reason, by_tpot, seed), *_by_length(good, seed))
+    table = quantities(good)
+    return (*_by_category(good, table, both, reason, by_tpot, seed), *_by_length(good, table, seed))
 
 
 def _by_category(
-    good: Sequence[RequestRecord], both: Paired | None, reason: str, by_tpot: bool, seed: int
+    good: Sequence[RequestRecord],
+    table: Array,
+    both: Paired | None,
+    reason: str,
+    by_tpot: bool,
+    seed: int,
 ) -> Iterator[Slice]:
-    found: dict[str, list[RequestRecord]] = {}
-    for record in good:
-        found.setdefault(record.category or "", []).append(record)
+    found: dict[str, list[int]] = {}
+    for at, record in enumerate(good):
+        found.setdefault(record.category or "", []).append(at)
     if len(found) < 2:
         return
-    for name, part in found.items():
+    for name, places in found.items():
+        part = [good[at] for at in places]
         mine = both and both.of(dict.fromkeys(r.prompt_id for r in part))
         none = undefined(reason)
         yield Slice(
             of="category",
             name=name or "without category",
             requests=len(part),
-            rates=rates(part, seed=seed),
+            rates=rates(part, table[places], seed=seed),
             speedup=mine.speedup(by_tpot=by_tpot, seed=seed) if mine else none,
             speedup_request_time=mine.request_time(seed=seed) if mine else none,
             speedup_tpot=mine.tpot(seed=seed) if mine else none,
         )
 
 
-def _by_length(good: Sequence[RequestRecord], seed: int) -> Iterator[Slice]:
-    found: dict[int, list[RequestRecord]] = {}
-    for record in good:
-        tokens = record.completion_tokens or 0
-        found.setdefault(sum(tokens > end for end in LENGTHS), []).append(record)
+def _by_length(good: Sequence[RequestRecord], table: Array, seed: int) -> Iterator[Slice]:
+    found: dict[int, list[int]] = {}
+    for place, record in enumerate(good):
+        found.setdefault(bisect_left(LENGTHS, record.completion_tokens or 0), []).append(place)
     if len(found) < 2:
         return
     none = undefined(_NO_LENGTH)
@@ -83,7 +90,7 @@ def _by_length(good: Sequence[RequestRecord], seed: int) -> Iterator[Slice]:
             of="output length",
             name=_range(at),
             requests=len(found[at]),
-            rates=rates(found[at], seed=seed),
+            rates=rates([good[n] for n in found[at]], table[found[at]], seed=seed),
             speedup=none,
             speedup_request_time=none,
             speedup_tpot=none,

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweeper.judge.bootstrap import RESAMPLES, Array, Figure, resample, sum_by_prompt, undefined
+from sweeper.judge.bootstrap import (
+    RESAMPLES,
+    Array,
+    Figure,
+    resample_sums,
+    sum_by_prompt,
+    undefined,
+)
 from sweeper.judge.ratio import ratio
 from sweeper.values import RequestRecord
 
@@ -128,8 +135,10 @@ def identical_share(pairs: Sequence[Pair], *, greedy: bool, seed: int) -> Figure
         return undefined("sampled output: strings differ even when distributions agree")
     if not pairs:
         return undefined("no prompt in common with the baseline")
-    rows = ((c.prompt_id, {"n": 1, "same": float(same_output(b, c))}) for b, c in pairs)
-    return resample(rows, names=("n", "same"), seed=seed).figure(lambda s: s["same"] / s["n"])
+    rows = np.array([(1, same_output(b, c)) for b, c in pairs], dtype=np.float64)
+    _, sums = sum_by_prompt([c.prompt_id for _, c in pairs], rows)
+    boot = resample_sums(sums, names=("n", "same"), seed=seed)
+    return boot.figure(lambda s: s["same"] / s["n"])
 
 
 def rendered_differently(pairs: Sequence[Pair]) -> int:
@@ -146,6 +155,8 @@ def same_history(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
 
     Where a server does not say what it rendered, the earlier answers themselves are compared.
     """
+    if not any(c.turn for _, c in pairs):
+        return tuple(pairs)
     differ = {_at(c, c.turn) for b, c in pairs if not same_output(b, c)}
     return tuple((b, c) for b, c in pairs if not c.turn or _same_prompt(b, c, differ))
 

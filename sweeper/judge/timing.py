@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sweeper.judge.bootstrap import Figure, resample, undefined
+import numpy as np
+
+from sweeper.judge.bootstrap import Figure, resample_sums, sum_by_prompt, undefined
 from sweeper.measure.energy import NO_GPU
 from sweeper.measure.latency import Latency, Spread, latency
 from sweeper.values import Json, Load, RequestRecord, Slo
@@ -74,11 +76,9 @@ def timing(
     if not good:
         return unmeasured_timing("no request succeeded")
     found = latency(records, load, slo=slo, seed=seed)
-    rows = (
-        (r.prompt_id, {"n": 1, "s": r.request_time_s, "tokens": r.completion_tokens or 0})
-        for r in good
-    )
-    boot = resample(rows, names=("n", "s", "tokens"), seed=seed)
+    rows = [(1, (r.done_ns - r.sent_ns) / 1e9, r.completion_tokens or 0) for r in good]
+    _, sums = sum_by_prompt([r.prompt_id for r in good], np.array(rows, dtype=np.float64))
+    boot = resample_sums(sums, names=("n", "s", "tokens"), seed=seed)
     window = _of_window(found, found.throughput.output_tokens_per_s)
     return Timing(
         request_time_s=boot.figure(lambda s: s["s"] / s["n"]),

@@ -22,7 +22,7 @@ QUESTIONS = (
     "Does a step pay for itself?",
     "Does the SLO hold under load?",
 )
-SYNTHETIC = "SYNTHETIC acceptance: a control, not evidence; no verdict is given"
+SYNTHETIC = "SYNTHETIC: a control, not evidence; no verdict is given"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,8 @@ class WorkloadVerdict:
     ``verdict`` is ``None`` for SYNTHETIC points only. ``shown`` is the candidate that ``sentence``,
     ``speedup`` and ``answers``, the four of :data:`QUESTIONS`, are about: the recommended one, else
     the most promising. ``best`` is the fastest candidate, ``tied`` those that cannot be told from
-    it, ``passing`` all that could be deployed. ``speedup`` holds for all candidates at once.
+    it, ``passing`` all that could be deployed. ``baselines`` are several where every server has
+    its own. ``speedup`` holds for all candidates at once.
     ``words`` has a verdict for each candidate that could be judged, by point number.
     ``to_conclude`` says what would settle an inconclusive verdict.
     """
@@ -115,7 +116,7 @@ class WorkloadVerdict:
     load: str
     verdict: Word | None
     sentence: str
-    baseline: Comparison | None
+    baselines: tuple[Comparison, ...]
     candidates: tuple[Comparison, ...]
     shown: Comparison | None
     best: Comparison | None

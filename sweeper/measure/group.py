@@ -16,6 +16,7 @@ from sweeper.measure.measurement import unmeasured
 from sweeper.measure.point import Emit, measure
 from sweeper.measure.profile import profile
 from sweeper.measure.rollout import run_rollouts
+from sweeper.plan.kept import together
 from sweeper.serve.session import serve
 from sweeper.store import PointFolder, SweepFolder
 from sweeper.values import Event, Group, PlannedPoint, PointResult, Prompt
@@ -44,18 +45,38 @@ class GroupRun:
 
 
 def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[PointResult]:
-    """Start the server once, measure its points in order, check their output, stop it; then start
-    it with its profiler where that is asked for.
+    """Measure the points of every server the group starts, one server after another; then start
+    them with their profilers where that is asked for.
 
     A server that does not start, or dies, fails the points it has not served; nothing is raised
-    for it, because other groups go on.
+    for it, because others go on.
     """
     folder = SweepFolder(sweep_dir)
+    if len(group.starts) > 1:  # no result of an earlier try may stay beside a new baseline
+        for planned in group.points:
+            folder.set_aside(folder.point(planned))
+    results: list[PointResult] = []
+    served: list[tuple[Group, list[_Measured]]] = []
+    for part in group.starts:
+        served.append((part, []))
+        results += _run_start(part, folder, sweep, emit, served[-1][1])
+    for part, measured in served:  # not between a baseline and what is measured right after it
+        profile(part, measured, folder, emit)
+    return results
+
+
+_Measured = tuple[PlannedPoint, tuple[Prompt, ...]]
+
+
+def _run_start(
+    group: Group, folder: SweepFolder, sweep: str, emit: Emit, measured: list[_Measured]
+) -> list[PointResult]:
+    """Start the server once, measure its points in order, check their output, stop it; what was
+    ``measured`` is added to that list."""
     server = folder.new_server(group.key)
     results: list[PointResult] = []
-    measured: list[tuple[PlannedPoint, tuple[Prompt, ...]]] = []
     check = check_of(folder)
-    name = f"{group.points[0].point.label} on {group.points[0].point.target}"
+    name = group.name
     emit(Event(kind="server_starting", server=name, text=server.path.name))
 
     def wait(seconds: float) -> None:
@@ -89,7 +110,6 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
         emit(Event(kind="warning", server=name, text=str(problem)))
         results += _fail_rest(group.points, folder, sweep, str(problem), server.path.name, emit)
     emit(Event(kind="server_stopped", server=name))
-    profile(group, measured, folder, emit)
     return results
 
 
@@ -109,6 +129,13 @@ def unfinished(group: Group, folder: SweepFolder, sweep: str) -> Group:
         )
 
     return replace(group, points=tuple(p for p in group.points if not done(p)))
+
+
+def again(group: Group, folder: SweepFolder, sweep: str) -> Group:
+    """What a restarted job measures: :func:`unfinished`, and what is of use only with it."""
+    left = unfinished(group, folder, sweep)
+    numbers = together(group.points, {p.number for p in left.points})
+    return replace(group, points=tuple(p for p in group.points if p.number in numbers))
 
 
 def _fail_rest(

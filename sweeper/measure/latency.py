@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,38 +67,49 @@ def latency(
     """All figures of a point's records; failed requests count only against the success rate."""
     good = [record for record in records if not record.error]
     why = "" if good else "no request succeeded"
+    index: dict[str, int] = {}
+    prompts = np.array([index.setdefault(r.prompt_id, len(index)) for r in good], dtype=np.int64)
 
-    def spread(of: Callable[[RequestRecord], Iterable[float | None]], missing: str) -> Spread:
-        rows = [(r.prompt_id, [v for v in of(r) if v is not None]) for r in good]
-        return spread_of(rows, seed=seed, missing=why or missing)
+    def spread(values: Iterable[float | None], missing: str) -> Spread:
+        found = list(values)
+        if found.count(None) == len(found):
+            return Spread(reason=why or missing)
+        there = [at for at, value in enumerate(found) if value is not None]
+        numbers = np.array([value for value in found if value is not None], dtype=np.float64)
+        return spread_of(prompts[there], numbers, seed=seed, missing=missing)
 
+    gaps = [chunk_gaps_ms(r) for r in good]
+    all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64)
+    of_gaps = np.repeat(prompts, np.array([len(each) for each in gaps], dtype=np.int64))
     not_streamed, silent = "the answers were not streamed", "the server does not report it"
     return Latency(
         success_rate=len(good) / len(records) if records else None,
-        ttft_ms=spread(lambda r: [ttft_ms(r)], not_streamed),
+        ttft_ms=spread(map(ttft_ms, good), not_streamed),
         tpot_ms=spread(
-            lambda r: [tpot_ms(r)],
+            map(tpot_ms, good),
             "no answer had two tokens" if any(r.chunk_ns for r in good) else not_streamed,
         ),
-        chunk_gap_ms=spread(chunk_gaps_ms, not_streamed),
-        e2e_ms=spread(lambda r: [e2e_ms(r)], why),
-        queue_ms=spread(lambda r: [r.queue_ms], silent),
-        prefill_ms=spread(lambda r: [r.prefill_ms], silent),
-        decode_ms=spread(lambda r: [r.decode_ms], silent),
-        late_ms=spread(lambda r: [late_ms(r)], "the load plans no times"),
+        chunk_gap_ms=spread_of(of_gaps, all_gaps, seed=seed, missing=why or not_streamed),
+        e2e_ms=spread(map(e2e_ms, good), why),
+        queue_ms=spread((r.queue_ms for r in good), silent),
+        prefill_ms=spread((r.prefill_ms for r in good), silent),
+        decode_ms=spread((r.decode_ms for r in good), silent),
+        late_ms=spread(map(late_ms, good), "the load plans no times"),
         one_token=sum(1 for r in good if r.completion_tokens == 1),
         throughput=throughput(records, load, slo),
     )
 
 
-def spread_of(rows: Iterable[tuple[str, Sequence[float]]], *, seed: int, missing: str) -> Spread:
-    """The spread of the values in (prompt id, values) rows; ``missing`` is the reason for none."""
-    there = [(prompt, np.asarray(values)) for prompt, values in rows if len(values)]
-    if not there:
+def spread_of(
+    prompts: NDArray[np.integer[Any]], values: Array, *, seed: int, missing: str
+) -> Spread:
+    """The spread of ``values``, whose prompts are numbered; ``missing`` is the reason for none."""
+    if not len(values):
         return Spread(reason=missing)
-    values = np.concatenate([each for _, each in there])
+    _, places = np.unique(prompts, return_inverse=True)  # of those that have a value
     p50, p90, p95, p99 = (float(p) for p in np.percentile(values, (50, 90, 95, 99)))
-    low, high = _interval(there, seed)
+    sums = np.stack([np.bincount(places, weights=values), np.bincount(places)])
+    low, high = _interval(sums, seed)
     return Spread(
         count=len(values),
         mean=float(values.mean()),
@@ -109,19 +123,31 @@ def spread_of(rows: Iterable[tuple[str, Sequence[float]]], *, seed: int, missing
     )
 
 
-def _interval(rows: Iterable[tuple[str, Array]], seed: int) -> tuple[float | None, float | None]:
-    """95 % percentile interval of the mean over resampled prompts; none of a single prompt."""
-    sums: dict[str, Array] = {}
-    for prompt, values in rows:
-        sums[prompt] = sums.get(prompt, np.zeros(2)) + np.array([values.sum(), len(values)])
-    prompts = len(sums)
+def _interval(sums: Array, seed: int) -> tuple[float | None, float | None]:
+    """95 % percentile interval of the mean over resampled prompts; none of a single prompt.
+
+    ``sums`` are those of the values, and their numbers, one column a prompt.
+    """
+    prompts = sums.shape[1]
     if prompts < 2:
         return None, None
-    table, generator = np.array(list(sums.values())), np.random.default_rng(seed)
-    shares, size = np.full(prompts, 1 / prompts), max(1, _CELLS_AT_ONCE // prompts)
-    drawn = np.concatenate([
-        generator.multinomial(prompts, shares, size=min(size, RESAMPLES - at)) @ table
-        for at in range(0, RESAMPLES, size)
-    ])  # fmt: skip
-    low, high = np.percentile(drawn[:, 0] / drawn[:, 1], (2.5, 97.5))
+    if RESAMPLES * prompts <= _CELLS_AT_ONCE:
+        drawn = sums @ _counts(seed, prompts)
+    else:
+        generator, size = np.random.default_rng(seed), max(1, _CELLS_AT_ONCE // prompts)
+        blocks = (min(size, RESAMPLES - at) for at in range(0, RESAMPLES, size))
+        drawn = np.hstack([sums @ _drawn(generator, prompts, block) for block in blocks])
+    low, high = np.percentile(drawn[0] / drawn[1], (2.5, 97.5))
     return float(low), float(high)
+
+
+@lru_cache(maxsize=4)
+def _counts(seed: int, prompts: int) -> Array:
+    """Points of one sweep mostly have equally many prompts: drawn once, up to 16 MB each."""
+    return _drawn(np.random.default_rng(seed), prompts, RESAMPLES)
+
+
+def _drawn(generator: np.random.Generator, prompts: int, resamples: int) -> Array:
+    """How often each prompt was drawn, one column a resample."""
+    drawn = generator.multinomial(prompts, np.full(prompts, 1 / prompts), size=resamples)
+    return np.ascontiguousarray(drawn.T.astype(np.float64))

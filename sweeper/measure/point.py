@@ -24,6 +24,7 @@ from sweeper.measure.caches import warnings as cache_warnings
 from sweeper.measure.canary import canary, facts, probe
 from sweeper.measure.canary import warnings as canary_warnings
 from sweeper.measure.checks import cross_check, misconfigured, point_warnings
+from sweeper.measure.control import refused
 from sweeper.measure.counters import Counters, parse, with_counts
 from sweeper.measure.energy import meter
 from sweeper.measure.measurement import Measurement, ended, progress
@@ -73,9 +74,11 @@ def measure(
     result = None
     try:
         try:
-            with sampled(session, folder):
-                (run or _run)(one, prompts, emit)
-            result = _judged(one)
+            reason = refused(planned.point, session.info)
+            if not reason:
+                with sampled(session, folder):
+                    (run or _run)(one, prompts, emit)
+            result = one.result("invalid", reason) if reason else _judged(one)
         except RequestError as problem:
             session.check_alive(_patience_s(str(problem)))
             result = one.result("failed", str(problem))

@@ -9,8 +9,9 @@ have their latencies counted in; of their tokens only those inside the window co
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
@@ -98,13 +99,14 @@ def _of_one(records: Sequence[RequestRecord], load: Load, slo: Slo | None) -> Th
         return Throughput(reason="no request succeeded" if not good else "one request, no window")
     start, end = window
     seconds = (end - start) / 1e9
-    kept = [r for r in good if slo and slo.limits and keeps(r, slo)]
-    has = slo is not None and bool(slo.limits)
-    output = sum(_tokens_by(r, end) for r in good)
-    prompt = sum((r.prompt_tokens or 0) * _prompt_read_by(r, end) for r in good)
+    limits = slo.limits if slo else {}
+    kept, has = [r for r in good if limits and keeps(r, limits)], bool(limits)
+    inside = [_inside(r, end) for r in good]
+    output = sum(map(_tokens_by, good, inside, repeat(end)))
+    prompt = sum(map(_prompt_read_by, good, inside, repeat(end)))
     return Throughput(
         window_s=seconds,
-        requests_per_s=sum(_inside(r, end) for r in good) / seconds,
+        requests_per_s=sum(inside) / seconds,
         output_tokens_per_s=output / seconds,
         total_tokens_per_s=(output + prompt) / seconds,
         goodput=sum(_inside(r, end) for r in kept) / seconds if has else None,
@@ -112,13 +114,13 @@ def _of_one(records: Sequence[RequestRecord], load: Load, slo: Slo | None) -> Th
     )
 
 
-def keeps(record: RequestRecord, slo: Slo) -> bool:
+def keeps(record: RequestRecord, limits: Mapping[str, float]) -> bool:
     """Whether an answer kept every limit; a limit on what the answer does not have is broken,
     except that an answer of one token has no TPOT to break."""
     measured = {"ttft_ms": ttft_ms(record), "tpot_ms": tpot_ms(record), "e2e_ms": e2e_ms(record)}
     if record.chunk_ns and record.completion_tokens == 1:
         measured["tpot_ms"] = 0.0
-    found = ((measured[name], limit) for name, limit in slo.limits.items())
+    found = ((measured[name], limit) for name, limit in limits.items())
     return all(value is not None and value <= limit for value, limit in found)
 
 
@@ -128,17 +130,21 @@ def _inside(record: RequestRecord, end: int) -> float:
     return min(1.0, (end - record.sent_ns) / length) if length > 0 else 1.0
 
 
-def _tokens_by(record: RequestRecord, end: int) -> float:
+def _tokens_by(record: RequestRecord, inside: float, end: int) -> float:
     """Tokens that had arrived at ``end``, taking the chunks of an answer as equally long."""
     tokens = record.completion_tokens or 0
     if not record.chunk_ns:
-        return tokens * _inside(record, end)
+        return tokens * inside
+    if record.done_ns <= end:
+        return tokens
     arrived = np.cumsum(record.chunk_ns) <= end - record.sent_ns
     return tokens * float(arrived.mean())
 
 
-def _prompt_read_by(record: RequestRecord, end: int) -> float:
-    return _inside(record, end) if record.first_ns is None else float(record.first_ns <= end)
+def _prompt_read_by(record: RequestRecord, inside: float, end: int) -> float:
+    """Tokens of the prompt that had been read."""
+    share = inside if record.first_ns is None else float(record.first_ns <= end)
+    return (record.prompt_tokens or 0) * share
 
 
 def load_warnings(records: Iterable[RequestRecord], load: Load) -> list[str]:

@@ -8,34 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from sweeper.measure.chance import Tally, refusals_by_chance
+from sweeper.measure.stretches import SHORTEST, WINDOWS, Window
 from sweeper.values import RequestRecord, SpecCounts
 
-WINDOWS = 10
-SHORTEST = 128
-"""Upper end of the first length bucket in tokens; each further one is twice as long."""
 GROUPS = 5000
 """More requests than these are told apart only in groups of neighbours."""
 BY_CHANCE = 1e-3
 """A dead window is reported where it is less likely than this, given the other requests."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Sums between ``start`` (included) and ``end``: seconds of the point, or sequence tokens."""
-
-    start: float
-    end: float
-    verify_steps: int = 0
-    drafted: int = 0
-    accepted: int = 0
-
-    @property
-    def dead(self) -> bool:
-        return self.drafted > 0 and self.accepted == 0
 
 
 class _Step(NamedTuple):
@@ -57,24 +40,14 @@ _Tallies = dict[int, Tally]
 """By request."""
 
 
-def over_time(records: Iterable[RequestRecord], windows: int = WINDOWS) -> tuple[Window, ...]:
-    """``windows`` equal parts of the time from the first request sent to the last answer."""
-    return tuple(window for window, _ in _windows(records, windows)[0])
-
-
-def by_length(records: Iterable[RequestRecord]) -> tuple[Window, ...]:
-    """Buckets of prompt and answer so far, up to 128 tokens, 256, 512 and so on; no empty ones."""
-    return tuple(window for window, _ in _windows(records)[1])
-
-
 def dead_windows(records: Iterable[RequestRecord]) -> list[str]:
     """A sentence for every dead stretch of time and every dead length bucket that is no accident.
 
     A point of which nothing was accepted at all is dead everywhere, which other checks say.
     ``records`` are gone through twice.
     """
-    over_time, by_length = _windows(records)
-    times = [f"from {w.start:.1f} s to {w.end:.1f} s" for w in _odd(over_time)]
+    by_time, by_length = _windows(records)
+    times = [f"from {w.start:.1f} s to {w.end:.1f} s" for w in _odd(by_time)]
     lengths = [f"at {w.start:g} to {w.end:g} tokens of prompt and answer" for w in _odd(by_length)]
     return [f"no draft was accepted {where}" for where in (*times, *lengths)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from sweeper.durations import clock
-from sweeper.plan.estimate import Estimate
+from sweeper.plan.estimate import Estimate, start_of
 from sweeper.values import Group, Plan, PlannedPoint, content_key
 
 
@@ -40,15 +40,15 @@ class _Choice:
     found: Estimate
     left_s: float
     taken: list[int] = field(default_factory=list)
-    started: set[str] = field(default_factory=set)
+    started: set[tuple[str, str]] = field(default_factory=set)
     by_number: dict[int, PlannedPoint] = field(init=False)
     seconds: dict[int, float] = field(init=False)
-    starts: dict[str, float] = field(init=False)
+    starts: dict[tuple[str, str], float] = field(init=False)
 
     def __post_init__(self) -> None:
         self.by_number = {p.number: p for p in self.plan.points}
         self.seconds = self.found.seconds()
-        self.starts = {g.key: g.start_s for g in self.found.groups}
+        self.starts = {k: s for g in self.found.groups for k, s in g.starts.items()}
 
     def fill(self, tier: Sequence[PlannedPoint]) -> None:
         """Take what fits, the cheapest first; what was taken makes others cheaper."""
@@ -64,11 +64,11 @@ class _Choice:
         self.left_s -= self.cost(planned)
         for one in self.needed(planned):
             self.taken.append(one.number)
-            self.started.add(one.point.server.key)
+            self.started.add(start_of(one))
 
     def cost(self, planned: PlannedPoint) -> float:
         new = self.needed(planned)
-        servers = {p.point.server.key for p in new} - self.started
+        servers = {start_of(p) for p in new} - self.started
         return sum(self.seconds[p.number] for p in new) + sum(self.starts[k] for k in servers)
 
     def needed(self, planned: PlannedPoint) -> list[PlannedPoint]:
@@ -119,8 +119,11 @@ def _arranged(plan: Plan, taken: Sequence[int], reasons: dict[int, str]) -> Plan
     def order(planned: PlannedPoint) -> tuple[int, int]:
         return (place.get(planned.number, last), planned.number)
 
-    groups = [replace(g, points=tuple(sorted(g.points, key=order))) for g in plan.groups]
-    groups.sort(key=lambda g: order(g.points[0]))
+    def within(planned: PlannedPoint) -> tuple[bool, int, int]:
+        return (not planned.point.before, *order(planned))  # its own baselines first
+
+    groups = [replace(g, points=tuple(sorted(g.points, key=within))) for g in plan.groups]
+    groups.sort(key=lambda g: min(map(order, g.points)))
     flat = [p.number for g in groups for p in g.points]
     new = {old: number for number, old in enumerate(flat)}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from sweeper.plan.parallel import gpus
@@ -27,9 +27,10 @@ class PointEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEstimate:
-    """Seconds of one server: until it is ready, and of all its points.
+    """Seconds of one group: until its servers are ready, and of all its points.
 
-    ``gpus`` is how many it holds meanwhile, 0 on a CPU.
+    ``gpus`` is how many it holds meanwhile, 0 on a CPU. ``starts`` has the seconds of each of its
+    servers, by :func:`start_of` its points.
     """
 
     key: str
@@ -37,6 +38,7 @@ class GroupEstimate:
     run_s: float
     gpus: int
     points: tuple[PointEstimate, ...]
+    starts: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def total_s(self) -> float:
@@ -122,18 +124,36 @@ def _group(
     on_cpu: bool,
     profiled: bool,
 ) -> GroupEstimate:
-    start_s = _start_s(group, past, said)
-    more = start_s / len(points) if profiled else 0.0
+    parts = replace(group, points=tuple(points)).starts
+    starts = {start_of(part.points[0]): _start_s(part, past, said) for part in parts}
+    more = sum(starts.values()) / len(points) if profiled else 0.0
     each = tuple(
         PointEstimate(number=p.number, seconds=_point_s(p.point, past, said) + more) for p in points
     )
     return GroupEstimate(
         key=group.key,
-        start_s=start_s,
+        start_s=sum(starts.values()),
         run_s=sum(p.seconds for p in each),
         gpus=0 if on_cpu else gpus(group),
         points=each,
+        starts=starts,
     )
+
+
+def of_start(found: Estimate, part: Group) -> GroupEstimate | None:
+    """Of one server of a group and the points it serves; ``None`` where nothing is measured."""
+    numbers = {p.number for p in part.points}
+    for group in found.groups:
+        if points := tuple(p for p in group.points if p.number in numbers):
+            start_s = group.starts[start_of(part.points[0])]
+            run_s = sum(p.seconds for p in points)
+            return replace(group, start_s=start_s, run_s=run_s, points=points)
+    return None
+
+
+def start_of(planned: PlannedPoint) -> tuple[str, str]:
+    """Equal for points that one start of one server serves."""
+    return planned.point.before, planned.point.server.key
 
 
 def _start_s(group: Group, past: Past, said: _Said) -> float:

@@ -16,6 +16,8 @@ from sweeper.plan.speculative import Resolved, resolve
 from sweeper.plan.validity import WHERE
 from sweeper.values import Json, Load
 
+CONTROL = "control=synthetic: every row says SYNTHETIC and no verdict is given"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -39,6 +41,7 @@ def speculation(settings: Settings, mistakes: list[str]) -> Asked | None:
     gamma = resolved.gamma
     found += resolved.mistakes
     found += _gamma_mistakes(settings, gamma, filled_in=GAMMA not in resolved.passed)
+    found += _control_mistakes(settings, resolved)
     if gamma is None and not found:
         found.append(_gamma_missing(resolved))
     mistakes += found
@@ -75,11 +78,18 @@ def _resolved(settings: Settings, given: Mapping[str, Json]) -> Resolved:
     """Resolved; the draft checkpoint is opened only where γ was left out."""
     target = settings.target.model
     size = _whole_flag(settings, "tensor-parallel-size") or 1
-    first = resolve(given, target_model=target, tensor_parallel_size=size)
+    control = settings.control == "synthetic"
+    first = resolve(given, target_model=target, tensor_parallel_size=size, control=control)
     if first.gamma is not None or first.mistakes:
         return first
     default = _default_gamma(settings, first)
-    return resolve(given, target_model=target, tensor_parallel_size=size, default_gamma=default)
+    return resolve(
+        given,
+        target_model=target,
+        tensor_parallel_size=size,
+        default_gamma=default,
+        control=control,
+    )
 
 
 def _default_gamma(settings: Settings, resolved: Resolved) -> int | None:
@@ -94,6 +104,17 @@ def _whole_flag(settings: Settings, flag: str) -> int | None:
     args = merged(settings.target.args, settings.server.args)
     found = next((value for key, value in args.items() if flag_of(key) == flag), None)
     return found if isinstance(found, int) else None
+
+
+def _control_mistakes(settings: Settings, resolved: Resolved) -> list[str]:
+    """A running server has its own setting, which its measurement sees."""
+    synthetic = resolved.mapping.get("rejection_sample_method") == "synthetic"
+    if settings.control != "synthetic" or synthetic or settings.server.kind == "external":
+        return []
+    return [
+        f"control: synthetic: {settings.method.name} verifies its drafts; set "
+        f"+{WHERE}.rejection_sample_method=synthetic, or control=none"
+    ]
 
 
 def _gamma_missing(resolved: Resolved) -> str:
@@ -123,6 +144,8 @@ def _gamma_mistakes(settings: Settings, gamma: int | None, *, filled_in: bool) -
 
 def _warnings(settings: Settings, resolved: Resolved, gamma: int) -> list[str]:
     warnings = []
+    if settings.control == "synthetic":
+        warnings.append(CONTROL)
     explicit = resolved.passed.get(GAMMA)
     if explicit is not None and explicit != settings.gamma:
         warnings.append(f"gamma={settings.gamma} is not used: {WHERE}.{GAMMA}={explicit} is")

@@ -87,7 +87,8 @@ def _points(folder: SweepFolder, plan: Plan, sweep: str) -> Iterator[PastPoint]:
 def _starts(
     folder: SweepFolder, plan: Plan, sweep: str, hosts: dict[str, str]
 ) -> Iterator[PastStart]:
-    for group in plan.groups:
+    starts = {part.key: part for group in plan.groups for part in group.starts}
+    for group in starts.values():
         for path in sorted((folder.path / "servers").glob(f"{group.key[:8]}-*/server.json")):
             try:
                 seconds = store.read_json(path).get("start_s")

@@ -40,6 +40,7 @@ def point_of(settings: Settings, dataset: Dataset) -> Point:
         max_error_rate=settings.max_error_rate,
         warnings=asked.warnings if asked else (),
         cache=settings.cache,
+        control=settings.control,
     )
 
 

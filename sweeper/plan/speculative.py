@@ -54,12 +54,13 @@ def resolve(
     target_model: str | None = None,
     tensor_parallel_size: int = 1,
     default_gamma: int | None = None,
+    control: bool = False,
 ) -> Resolved:
     """Read ``speculative`` as vLLM would, more strictly.
 
     ``target_model`` drafts for methods that have their weights in it, ``tensor_parallel_size`` is
     the target's, ``default_gamma`` what the draft checkpoint says (``n_predict``), where known.
-    Nothing is read from disk here.
+    ``control`` permits synthetic acceptance. Nothing is read from disk here.
     """
     spelled, mistakes = _underscored(speculative)
     today = translate(spelled, WHERE)
@@ -77,7 +78,7 @@ def resolve(
             warnings=tuple(warnings),
         )
     mapping = _filled(passed, rule, target_model, tensor_parallel_size, default_gamma)
-    mistakes += rule_mistakes(rule, passed, mapping)
+    mistakes += rule_mistakes(rule, passed, mapping, control)
     warnings += rule_warnings(rule, passed, mapping)
     return Resolved(
         passed=passed,

@@ -59,7 +59,10 @@ def _value_mistake(key: Key, value: Json) -> str:
 
 
 def rule_mistakes(
-    rule: MethodRule, passed: Mapping[str, Json], mapping: Mapping[str, Json]
+    rule: MethodRule,
+    passed: Mapping[str, Json],
+    mapping: Mapping[str, Json],
+    control: bool = False,
 ) -> list[str]:
     if rule.refused:
         return [f"{WHERE}.method: {rule.name}: {rule.refused}"]
@@ -73,7 +76,8 @@ def rule_mistakes(
         mistakes.append(f"method.schedule: {rule.name} allows none: {rule.no_schedule}")
     if GAMMA not in mapping and not rule.gamma_from:
         mistakes.append(f"{WHERE}.{GAMMA}: {rule.name} needs it; set gamma")
-    return mistakes + _contradictions(rule, mapping) + _renaming_path(rule, mapping)
+    mistakes += _contradictions(rule, mapping) + _synthetic(mapping, control)
+    return mistakes + _renaming_path(rule, mapping)
 
 
 def split_mistake(draft: Json, target: int) -> str:
@@ -101,7 +105,6 @@ def _contradictions(rule: MethodRule, m: Mapping[str, Json]) -> list[str]:
     depth, gamma = m.get("suffix_decoding_max_tree_depth"), m.get(GAMMA, 0)
     other_vocab, parallel = m.get("use_heterogeneous_vocab"), m.get("parallel_drafting")
     by_chance = m.get("draft_sample_method") == "probabilistic"
-    synthetic = m.get("rejection_sample_method") == "synthetic"
     own_class = rule.name == "custom_class" and "model" in m
     rules = [
         (low and high and low > high,
@@ -116,19 +119,32 @@ def _contradictions(rule: MethodRule, m: Mapping[str, Json]) -> list[str]:
          "does not make"),
         (parallel and m.get("disable_padded_drafter_batch"),
          "disable_padded_drafter_batch: true: parallel_drafting works with padded batches only"),
-        (synthetic,
-         "rejection_sample_method: synthetic acceptance is not a measurement of the model; remove "
-         "it"),
         (own_class and not is_class_path(str(m.get("model"))),
          f"model: {m.get('model')}: custom_class needs an import path such as pkg.Class"),
         (rule.name in V1_ONLY and m.get("rejection_sample_method") == "block",
          f"rejection_sample_method: block: {rule.name} runs on the V1 model runner, which would "
          f"verify as standard without a word"),
-        *((key in m,
-           f"{key}: read with rejection_sample_method=synthetic only; remove it")
-          for key in ("synthetic_acceptance_rates", "synthetic_acceptance_length")),
     ]  # fmt: skip
     return [f"{WHERE}.{text}" for wrong, text in rules if wrong]
+
+
+def _synthetic(m: Mapping[str, Json], control: bool) -> list[str]:
+    """Acceptance by a fixed rate is a control that has to be asked for."""
+    given = [k for k in ("synthetic_acceptance_rates", "synthetic_acceptance_length") if k in m]
+    if m.get("rejection_sample_method") != "synthetic":
+        only = "read with rejection_sample_method=synthetic only; remove it"
+        return [f"{WHERE}.{key}: {only}" for key in given]
+    if not control:
+        return [
+            f"{WHERE}.rejection_sample_method: synthetic acceptance is not a measurement of the "
+            f"model; remove it, or measure a control with control=synthetic"
+        ]
+    if len(given) != 1:
+        return [
+            f"{WHERE}.rejection_sample_method: synthetic: give one of synthetic_acceptance_rates "
+            f"and synthetic_acceptance_length"
+        ]
+    return []
 
 
 def _renaming_path(rule: MethodRule, mapping: Mapping[str, Json]) -> list[str]:

@@ -91,6 +91,8 @@ def columns(longest: int) -> dict[str, str]:
         "cached_share": NUMBER,
         **{f"{name}_repeats_{end}": NUMBER for name in _REPEATS for end in ("low", "high")},
         **dict.fromkeys(STEP_SHARES, NUMBER),
+        **dict.fromkeys(("quality_low", "quality_high", "quality_p"), NUMBER),
+        "output": TEXT,
     }
 
 
@@ -109,6 +111,7 @@ def figures(one: Comparison) -> dict[str, Figure]:
         "output_tokens_per_s": one.output_tokens_per_s,
         "identical_share": one.identical_share,
         "quality": one.output.quality,
+        "quality_p": _quality_p(one),
         "goodput": one.goodput,
         "success_rate": _success_rate(one),
         "speedup_tpot": one.speedup_tpot,
@@ -125,6 +128,18 @@ def _of_rollouts(one: Comparison) -> dict[str, Figure]:
     if one.rollout is None:
         return dict.fromkeys(ROLLOUT, undefined("measured with load=rollout only"))
     return {name: figure(one.rollout) for name, figure in ROLLOUT.items()}
+
+
+def _quality_p(one: Comparison) -> Figure:
+    if one.output.quality_p is None:
+        return undefined(one.output.quality_change.reason or "answers were not compared")
+    return Figure(value=one.output.quality_p)
+
+
+def output(one: Comparison) -> str | None:
+    """``right``, ``numerical`` or ``wrong``; ``None`` where it was not measured."""
+    state = one.output.state
+    return None if state == "not measured" else state
 
 
 def _success_rate(one: Comparison) -> Figure:
@@ -147,7 +162,7 @@ def row(one: Comparison, verdict: str | None = None) -> Mapping[str, object]:
     """The cells of a point by column name; what is undefined is ``None``."""
     found = figures(one)
     cells: dict[str, object] = {name: figure.value for name, figure in found.items()}
-    for name in (*_INTERVALS, *_MEANS, *_RATIOS):
+    for name in (*_INTERVALS, *_MEANS, *_RATIOS, "quality"):
         cells |= {f"{name}_low": found[name].low, f"{name}_high": found[name].high}
     return cells | _repeats(one) | _identity(one) | _counts(one) | {"verdict": verdict}
 
@@ -178,6 +193,7 @@ def _identity(one: Comparison) -> dict[str, object]:
         "key": one.planned.key,
         "warm": point.warm,
         "synthetic": one.synthetic,
+        "output": output(one),
         "speedup_reason": one.speedup.reason or None,
         "notes": "; ".join(one.notes) or None,
     }

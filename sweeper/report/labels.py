@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from sweeper.judge.against import OFF
 from sweeper.judge.compare import Comparison
 from sweeper.values import content_key
 
@@ -33,12 +34,14 @@ def heading(group: Group) -> str:
     """``chat · greedy (T=0, up to 96 tokens) · sequential · org/model``."""
     point = group[0].point
     sampling = f"{point.sampling.name} (T={point.sampling.temperature:g}, up to"
+    own = group[-1].point.label if point.before else ""
     return " · ".join(
         (
             point.dataset.label,
             f"{sampling} {point.sampling.max_tokens} tokens)",
             point.load.label,
             point.target,
+            *((f"own baseline of {own}",) if own else ()),
         )
     )
 
@@ -128,4 +131,8 @@ def remarks(group: Group) -> tuple[str, ...]:
 
 def _sentences(one: Comparison) -> tuple[str, ...]:
     missing = one.completed and not one.point.is_baseline and one.speedup.value is None
-    return ((f"no speed-up: {one.speedup.reason}",) if missing else ()) + one.notes
+    return ((_no_speedup(one.speedup.reason),) if missing else ()) + one.notes
+
+
+def _no_speedup(reason: str) -> str:
+    return f"speed-up not measured: {reason}" if reason == OFF else f"no speed-up: {reason}"

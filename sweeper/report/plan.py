@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.durations import clock
-from sweeper.plan.estimate import Estimate, GroupEstimate
+from sweeper.plan.estimate import Estimate, GroupEstimate, of_start
 from sweeper.report.terminal import say_words
 from sweeper.serve.command import shown
 from sweeper.values import Dataset, Group, Plan, PlannedPoint
@@ -26,7 +26,7 @@ def print_plan(
     """Points, servers with their exact commands, time, then the one-line total."""
     if plan.points:
         console.print(_points(plan, found, kept))
-    for number, group in enumerate(plan.groups, start=1):
+    for number, group in enumerate(_starts(plan), start=1):
         _print_server(console, number, group, found)
     for note in (*notes, *_warnings(plan)):
         say_words(console, Text(f"note: {note}", style="yellow"))
@@ -47,7 +47,7 @@ def _print_server(console: Console, number: int, group: Group, found: Estimate |
     several = "s" if len(group.points) > 1 else ""
     more = "".join(f", work-around {name}" for name in group.server.workarounds)
     head = f"server {number}, point{several} {numbers}{more}: "
-    mine = next((g for g in found.groups if g.key == group.key), None) if found else None
+    mine = of_start(found, group) if found else None
     if found and mine is None:
         console.print(Text(f"{head}not started", style="bold"))
         return
@@ -106,9 +106,14 @@ def _warnings(plan: Plan) -> list[str]:
 def total(plan: Plan) -> str:
     """``18 jobs, 14 points, 7 servers``: what Hydra composed, what is measured, what is started."""
     run = [p for p in plan.points if not p.skip]
-    servers = sum(1 for g in plan.groups if any(not p.skip for p in g.points))
+    servers = sum(1 for part in _starts(plan) if any(not p.skip for p in part.points))
     jobs = len(plan.jobs) + len(plan.refusals)
     return f"{jobs} jobs, {len(run)} points, {servers} servers"
+
+
+def _starts(plan: Plan) -> list[Group]:
+    """One for every server that is started."""
+    return [part for group in plan.groups for part in group.starts]
 
 
 def _points(plan: Plan, found: Estimate | None, kept: Collection[int]) -> Table:
@@ -127,7 +132,7 @@ def _points(plan: Plan, found: Estimate | None, kept: Collection[int]) -> Table:
     ):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     seconds = found.seconds() if found else {}
-    for number, group in enumerate(plan.groups, start=1):
+    for number, group in enumerate(_starts(plan), start=1):
         for p in group.points:
             point = p.point
             table.add_row(
@@ -150,6 +155,8 @@ def _note(planned: PlannedPoint, kept: Collection[int]) -> str:
         return "skipped"
     if planned.number in kept:
         return "kept"
+    if planned.point.before:
+        return "of the next server"
     return "" if planned.jobs else "added"
 
 

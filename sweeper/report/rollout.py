@@ -59,7 +59,7 @@ def _line(cells: Iterable[str]) -> str:
 def _tables(judgement: Judgement) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     """Heading and rows of every workload that has rollouts, the baseline first."""
     for workload in judgement.workloads:
-        arms = (*((workload.baseline,) if workload.baseline else ()), *workload.candidates)
+        arms = (*workload.baselines, *workload.candidates)
         done = tuple(one for one in arms if one.rollout is not None and one.completed)
         if done:
             names = labels(done)

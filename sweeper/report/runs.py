@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,22 +12,29 @@ from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
 from sweeper.judge.verdict import WorkloadVerdict
 from sweeper.report.artefacts import point_files, sweep_files
-from sweeper.report.columns import concurrency, figures
+from sweeper.report.columns import concurrency, figures, output
+from sweeper.report.limits import LONGEST_PARAM, LONGEST_TAG, cut, milliseconds, pairs
 from sweeper.report.stepped import Steps, no_series, stepped_of
 from sweeper.report.wording import escape, verdict_markdown, verdict_words
 from sweeper.store import SweepFolder, to_json
-from sweeper.values import Json, Sweep, content_key
+from sweeper.values import Sweep, content_key
 
-LONGEST_PARAM = 250
-"""What every MLflow server takes; some refuse more, some cut it off without a word."""
-LONGEST_TAG = 500
 NOT_MEASURED = "not_measured."
 """Start of the tags that say why a metric is missing."""
 NOTE = "mlflow.note.content"
 """What MLflow shows as Markdown at the top of a run."""
 LONGEST_NOTE = 5000
 FOLDER = "sweeper.folder"
-PASSING_TAGS = ("reason", "notes", "hardware", "versions", "verdict", "baseline_run", NOTE)
+PASSING_TAGS = (
+    "reason",
+    "notes",
+    "output",
+    "hardware",
+    "versions",
+    "verdict",
+    "baseline_run",
+    NOTE,
+)
 """Tags that a point may have now and not have later."""
 _ENDINGS = {"completed": "FINISHED", "preempted": "KILLED", "skipped": "KILLED", NOT_YET: "KILLED"}
 
@@ -63,7 +69,7 @@ class Run:
 def parent(folder: SweepFolder, sweep: Sweep, judgement: Judgement) -> Run:
     """The run of the whole sweep: the plan, the page, the verdict, how many points completed."""
     comparisons = judgement.comparisons
-    start = _milliseconds(sweep.created_at)
+    start = milliseconds(sweep.created_at)
     done = sum(c.completed for c in comparisons)
     return Run(
         identity=content_key(["sweep", sweep.id]),
@@ -75,11 +81,12 @@ def parent(folder: SweepFolder, sweep: Sweep, judgement: Judgement) -> Run:
         metrics={"points_completed": float(done)},
         stepped={},
         tags={
-            "sweep": _cut(sweep.id, LONGEST_TAG),
+            "sweep": cut(sweep.id, LONGEST_TAG),
             "status": f"{done} of {len(comparisons)} points completed",
-            "command": _cut(" ".join(sweep.command), LONGEST_TAG),
-            "versions": _cut(_pairs(sweep.versions), LONGEST_TAG),
+            "command": cut(" ".join(sweep.command), LONGEST_TAG),
+            "versions": cut(pairs(sweep.versions), LONGEST_TAG),
             "verdict": verdict_words(judgement.overall.verdict, None),
+            **({"synthetic": "SYNTHETIC rows"} if judgement.synthetic else {}),
             NOTE: verdict_markdown(judgement)[:LONGEST_NOTE],
             FOLDER: str(folder.path.resolve())[:LONGEST_NOTE],
         },
@@ -93,11 +100,11 @@ def child(
     """The run of one point; ``baseline_run`` is the id of its baseline's."""
     found = figures(one)
     stepped = stepped_of(one, folder.point(one.planned))
-    start, end = _times(one, _milliseconds(sweep.created_at))
+    start, end = _times(one, milliseconds(sweep.created_at))
     defined = {name: f.value for name, f in found.items() if f.value is not None}
     return Run(
         identity=content_key(["point", sweep.id, one.planned.key]),
-        name=_cut(f"{one.number:03d} {one.point.label} {one.point.dataset.name}", LONGEST_PARAM),
+        name=cut(_name(one), LONGEST_PARAM),
         status=_ending(one),
         start_ms=start,
         end_ms=end,
@@ -110,6 +117,11 @@ def child(
         | _not_measured(one, stepped),
         files=point_files(folder, one),
     )
+
+
+def _name(one: Comparison) -> str:
+    words = f"{one.number:03d} {one.point.label} {one.point.dataset.name}"
+    return f"{words} SYNTHETIC" if one.synthetic else words
 
 
 def _params(one: Comparison) -> dict[str, str]:
@@ -136,7 +148,7 @@ def _params(one: Comparison) -> dict[str, str]:
         "workarounds": ",".join(point.server.workarounds),
         "server_args": " ".join(point.server.args),
     }
-    return {k: _cut(str(v), LONGEST_PARAM) for k, v in params.items() if v not in (None, "")}
+    return {k: cut(str(v), LONGEST_PARAM) for k, v in params.items() if v not in (None, "")}
 
 
 def _intervals(one: Comparison) -> dict[str, float]:
@@ -147,18 +159,25 @@ def _intervals(one: Comparison) -> dict[str, float]:
 
 def _tags(one: Comparison, sweep: Sweep) -> dict[str, str]:
     provenance = one.result.provenance if one.result else {}
-    sections, point = provenance if isinstance(provenance, dict) else {}, one.point
+    sections = provenance if isinstance(provenance, dict) else {}
     tags = {
         "sweep": sweep.id,
         "point_key": one.planned.key,
         "status": one.status,
         "reason": one.reason,
-        "hardware": _pairs(sections.get("host")),
-        "versions": _pairs(sections.get("versions")),
+        "hardware": pairs(sections.get("host")),
+        "versions": pairs(sections.get("versions")),
         "notes": "; ".join(one.notes),
-        "synthetic": "random prompts" if point.dataset.synthetic else "",
+        "synthetic": _synthetic(one),
+        "output": output(one) or "",
     }
-    return {name: _cut(value, LONGEST_TAG) for name, value in tags.items() if value}
+    return {name: cut(value, LONGEST_TAG) for name, value in tags.items() if value}
+
+
+def _synthetic(one: Comparison) -> str:
+    if not one.synthetic:
+        return ""
+    return "SYNTHETIC: random prompts" if one.point.dataset.synthetic else "SYNTHETIC: acceptance"
 
 
 def _links(folder: SweepFolder, baseline_run: str) -> dict[str, str]:
@@ -175,18 +194,17 @@ def _verdict(one: Comparison, judgement: Judgement) -> dict[str, str]:
     words = verdict_words(found.verdict, found.recommended)
     note = f"**{escape(one.point.label)} · {escape(found.name)}: {escape(words)}.** "
     text = note + escape(found.sentence)
-    return {"verdict": _cut(words, LONGEST_TAG), NOTE: text[:LONGEST_NOTE]}
+    return {"verdict": cut(words, LONGEST_TAG), NOTE: text[:LONGEST_NOTE]}
 
 
 def _is_in(one: Comparison, workload: WorkloadVerdict) -> bool:
-    each = (workload.baseline, *workload.candidates)
-    return any(c is not None and c.number == one.number for c in each)
+    return any(c.number == one.number for c in (*workload.baselines, *workload.candidates))
 
 
 def _not_measured(one: Comparison, stepped: Collection[str]) -> dict[str, str]:
     missing = {name: f.reason for name, f in figures(one).items() if f.value is None}
     missing |= no_series(one, stepped)
-    return {f"{NOT_MEASURED}{k}": _cut(v, LONGEST_TAG) or "unknown" for k, v in missing.items()}
+    return {f"{NOT_MEASURED}{k}": cut(v, LONGEST_TAG) or "unknown" for k, v in missing.items()}
 
 
 def _ending(one: Comparison) -> str:
@@ -204,29 +222,5 @@ def _whole(endings: Sequence[str]) -> str:
 def _times(one: Comparison, otherwise: int) -> tuple[int, int]:
     if one.result is None:
         return otherwise, otherwise
-    start = _milliseconds(one.result.started_at, otherwise)
+    start = milliseconds(one.result.started_at, otherwise)
     return start, start + round(one.result.wall_s * 1000)
-
-
-def _milliseconds(stamp: str, otherwise: int = 0) -> int:
-    """Of an ISO 8601 stamp; one without a zone is UTC."""
-    try:
-        moment = datetime.fromisoformat(stamp)
-    except ValueError:
-        return otherwise
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1000)
-
-
-def _pairs(section: Json) -> str:
-    if not isinstance(section, dict):
-        return ""
-    return ", ".join(f"{k}={v}" for k, v in section.items() if not isinstance(v, dict | list))
-
-
-def _cut(text: str, longest: int) -> str:
-    """Short enough, and still different from another long text; artefacts hold all of it."""
-    if len(text) <= longest:
-        return text
-    digest = f"… sha256:{sha256(text.encode()).hexdigest()[:16]}"
-    return text[: longest - len(digest)] + digest

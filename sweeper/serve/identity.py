@@ -10,6 +10,7 @@ from sweeper.values import Json, ServerSpec
 
 _PLANNED = ("method", "num_speculative_tokens", "prompt_lookup_min", "prompt_lookup_max")
 """What the plan says vLLM will resolve; a point is named and compared by it."""
+_LENGTH = "synthetic_acceptance_length"
 
 _POSITIONS = re.compile(
     r'^vllm:spec_decode_num_accepted_tokens_per_pos_total\{[^}]*\bposition="(\d+)"', re.MULTILINE
@@ -100,10 +101,18 @@ def unverified(spec: ServerSpec, served: dict[str, Json], info: Json | None) -> 
 def _differences(asked: dict[str, Json], resolved: dict[str, Json]) -> Iterator[str]:
     """One sentence for each key; one that the server does not show cannot have had an effect."""
     for key, value in asked.items():
+        if key == _LENGTH and _length(resolved) == value:
+            continue
         if key not in resolved:
             yield f"{key}: asked {value!r}, server has no such setting"
         elif not _same(key, value, resolved[key]):
             yield f"{key}: asked {value!r}, server has {resolved[key]!r}" + _why(key, asked)
+
+
+def _length(resolved: dict[str, Json]) -> float | None:
+    """vLLM turns a synthetic length into rates by position, whose sum is the length - 1."""
+    rates = resolved.get("synthetic_acceptance_rates")
+    return round(1 + sum(rates), 9) if isinstance(rates, list) else None
 
 
 def _why(key: str, asked: dict[str, Json]) -> str:

@@ -43,6 +43,30 @@ def test_one_start_serves_many_points(tmp_path: Path) -> None:
     assert engines(tmp_path) == []
 
 
+def test_every_server_has_its_own_baseline_right_before_it(tmp_path: Path) -> None:
+    asked = ("baseline=per_group", "preflight=false")
+    argv = command("method=ngram", "gamma=2,4", "dataset.limit=2", *asked, outputs=tmp_path)
+    done = run(argv)
+    assert done.status == 0, done.out + done.err
+    assert "2 jobs, 4 points, 4 servers" in done.out
+    folder = only_sweep(tmp_path)
+    sweep, results = read(folder)
+    assert [(p.point.label, p.baseline) for p in sweep.plan.points] == [
+        ("none", None),
+        ("ngram γ=2", 0),
+        ("none", None),
+        ("ngram γ=4", 2),
+    ]
+    ran = [results[n].server_folder for n in range(4)]
+    assert ran[2] == ran[0].replace("-1", "-2")  # started again
+    logs = [folder.path / "servers" / name / "server.log" for name in ran]
+    ends = [log.stat().st_mtime for log in logs]
+    assert ends == sorted(ends)
+    table = pd.read_csv(folder.points_csv)
+    assert table["baseline"].dropna().tolist() == [0, 2]
+    assert table["speedup"].notna().tolist() == [False, True, False, True]
+
+
 def test_every_promised_file_is_there(tmp_path: Path) -> None:
     done = run(command("method=ngram", "dataset.limit=2", "tracker=mlflow", outputs=tmp_path))
     assert done.status == 0, done.out + done.err

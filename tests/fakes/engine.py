@@ -13,6 +13,7 @@ steps without a draft, T tokens cut at the end. Faults: environment variable ``F
     die_after_requests [n]  hang_after_requests [n]  freeze_accepts_after [n]  accept_nothing [n]
     reset_mid_stream [n]  in_stream_error [n]  no_usage [n]  no_spec_metrics [n]
     http_503_share (of the requests after the first http_503_after)
+    synthetic (the resolved config accepts by a fixed rate, whatever was asked)
     wrong_gamma (number)  wrong_model_name (name)  wrong_text_share (only with speculation)
     ignored_fields (list of names: sampling fields that do nothing)
     seeded_parts_kill (more prompt tokens with a seed in one step end a CPU engine)

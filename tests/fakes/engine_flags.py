@@ -94,9 +94,18 @@ def with_defaults(config: dict[str, Any]) -> dict[str, Any]:
     low, high = config["prompt_lookup_min"], config["prompt_lookup_max"]
     windows = (low or high or 5, high or low or 5) if "ngram" in config["method"] else (0, 0)
     config["prompt_lookup_min"], config["prompt_lookup_max"] = windows
+    if FAULTS.get("synthetic"):
+        config |= {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0}
+    if length := config["synthetic_acceptance_length"]:  # as vLLM does
+        accepted = [min(1.0, max(0.0, length - 1 - n)) for n in range(_gamma(config))]
+        config |= {"synthetic_acceptance_rates": accepted, "synthetic_acceptance_length": None}
     if "wrong_gamma" in FAULTS:
         config["num_speculative_tokens"] = int(FAULTS["wrong_gamma"])
     return config
+
+
+def _gamma(config: dict[str, Any]) -> int:
+    return int(config["num_speculative_tokens"])
 
 
 def parse(argv: list[str]) -> tuple[argparse.Namespace, dict[str, Any]]:

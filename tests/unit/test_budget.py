@@ -22,7 +22,9 @@ CODE = replace(CHAT, name="code", digest="d2")
 
 
 def asked(*points: Point) -> Plan:
-    return plan([Job(number=n, overrides=(), point=p) for n, p in enumerate(points)], baseline=True)
+    return plan(
+        [Job(number=n, overrides=(), point=p) for n, p in enumerate(points)], baseline="shared"
+    )
 
 
 def of(method: str, gamma: int, dataset: object = CHAT) -> Point:
@@ -39,6 +41,17 @@ def measured(found: Plan) -> list[str]:
 
 
 GRID = [of(m, g, d) for m in ("ngram", "eagle3") for g in (2, 4, 8) for d in (CHAT, CODE)]
+
+
+def test_within_a_group_its_own_baselines_come_first() -> None:
+    jobs = [Job(number=n, overrides=(), point=p) for n, p in enumerate(GRID[:4])]
+    found = within(plan(jobs, baseline="per_group"), "3h")
+    for group in found.groups:
+        assert [p.point.is_baseline for p in group.points] == [True, True, False, False]
+        assert {p.baseline for p in group.points[2:]} == {p.number for p in group.points[:2]}
+    some = within(plan(jobs, baseline="per_group"), "6m")
+    # two starts of 120 s and two points of 33.6 s; what is left is for no third point
+    assert measured(some) == ["none chat", "ngram γ=2 chat"]
 
 
 def test_enough_time_measures_all_and_the_middle_gamma_first() -> None:
@@ -105,7 +118,7 @@ def test_a_baseline_that_was_asked_for_comes_last() -> None:
 def test_refused_points_stay_refused() -> None:
     wanted = plan(
         [Job(number=0, overrides=(), point=of("ngram", 4))],
-        baseline=False,
+        baseline="off",
         skips={of("ngram", 4).key: "refused"},
     )
     assert [p.skip for p in within(wanted, "1h").points] == ["refused"]

@@ -148,7 +148,7 @@ def asked(*skips: str) -> Plan:
     one = point("ngram", 4)
     return plan(
         [Job(number=0, overrides=(), point=one)],
-        baseline=True,
+        baseline="shared",
         skips={one.key: skips[0]} if skips else {},
     )
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from sweeper.plan.estimate import START_S, TOKEN_S, estimate
+from sweeper.plan.estimate import START_S, TOKEN_S, estimate, of_start
 from sweeper.plan.grid import plan
 from sweeper.plan.past import NEWEST, Past, read_past
 from sweeper.store import write_json
-from sweeper.values import Job, Load, Plan, Point
+from sweeper.values import Baselines, Job, Load, Plan, Point
 from tests.unit.sweeps import Made, folder, point, record
 
 SEQUENTIAL = Load(name="sequential", warmup_requests=1)
 
 
-def planned(*points: Point, baseline: bool = False) -> Plan:
+def planned(*points: Point, baseline: Baselines = "off") -> Plan:
     jobs = [Job(number=n, overrides=(), point=p) for n, p in enumerate(points)]
     return plan(jobs, baseline=baseline)
 
@@ -44,6 +44,17 @@ def test_nothing_is_known_so_it_is_assumed_and_said() -> None:
     assert found.source == (
         "assumed: 0.05 s a token of one stream, every answer at its longest, 120 s a server start"
     )
+
+
+def test_every_server_of_a_group_starts() -> None:
+    asked = planned(of("ngram", 4), of("ngram", 8), baseline="per_group")
+    found = estimate(asked)
+    assert [g.start_s for g in found.groups] == [2 * START_S, 2 * START_S]
+    assert found.start_s == 4 * START_S
+    parts = [part for group in asked.groups for part in group.starts]
+    times = [of_start(found, part) for part in parts]
+    assert [one and (one.start_s, len(one.points)) for one in times] == [(START_S, 1)] * 4
+    assert of_start(estimate(asked, kept={0, 1}), parts[0]) is None
 
 
 def test_an_earlier_sweep_of_the_model_is_gone_by(tmp_path: Path) -> None:
@@ -103,7 +114,7 @@ def test_kept_and_skipped_points_take_no_time() -> None:
 
 def test_a_profile_takes_another_start_of_every_server() -> None:
     once, twice = (
-        estimate(planned(of("ngram", 4), baseline=True), profiled=p) for p in (False, True)
+        estimate(planned(of("ngram", 4), baseline="shared"), profiled=p) for p in (False, True)
     )
     assert twice.total_s - once.total_s == pytest.approx(2 * START_S)
 

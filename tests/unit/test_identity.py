@@ -85,6 +85,19 @@ def test_spellings_that_mean_the_same() -> None:
     )
 
 
+def test_a_synthetic_length_comes_back_as_rates() -> None:
+    """vLLM 0.32 makes rates by position of it and forgets the length."""
+    asked = NGRAM | {
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_length": 2.6,
+    }
+    rates = {"synthetic_acceptance_rates": [1.0, 0.6, 0.0, 0.0]}
+    served = SERVED | asked | rates | {"synthetic_acceptance_length": None}
+    check_speculation(spec(asked), info(served))
+    other = served | {"synthetic_acceptance_rates": [1.0, 0.5, 0.0, 0.0]}
+    assert "synthetic_acceptance_length: asked 2.6, server has None" in wrong(spec(asked), other)
+
+
 def test_a_switch_is_not_a_number() -> None:
     asked = NGRAM | {"parallel_drafting": True}
     assert "parallel_drafting: asked True, server has 1" in wrong(

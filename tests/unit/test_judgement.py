@@ -16,6 +16,8 @@ from sweeper.judge.hurdles import prompts_needed
 from sweeper.judge.judgement import judge
 from sweeper.judge.verdict import SYNTHETIC, Judgement, WorkloadVerdict
 from sweeper.judge.words import lines, recommended
+from sweeper.report.labels import groups, heading
+from sweeper.report.markdown import markdown
 from sweeper.values import Load, RequestRecord, Slo, SpecCounts, Thresholds
 from tests.unit.sweeps import CHAT, PROVENANCE, Made, counts, folder, point, record
 
@@ -69,7 +71,7 @@ def test_a_workload_is_one_target_dataset_sampling_and_load(tmp_path: Path) -> N
         "code · greedy · sequential · org/model",
     ]
     assert [[c.number for c in w.candidates] for w in found.workloads] == [[2], [3]]
-    assert [w.baseline.number for w in found.workloads if w.baseline] == [0, 1]
+    assert [b.number for w in found.workloads for b in w.baselines] == [0, 1]
 
 
 def test_the_smaller_gamma_wins_a_tie(tmp_path: Path) -> None:
@@ -207,12 +209,63 @@ def test_the_config_a_server_resolved_says_synthetic(tmp_path: Path) -> None:
     assert judged(tmp_path, BASE, made).comparisons[1].synthetic
 
 
+def test_a_control_is_synthetic_with_its_baseline_and_whatever_it_drafts(tmp_path: Path) -> None:
+    base = replace(BASE, point=replace(BASE.point, control="synthetic"))
+    fast = replace(FAST, point=replace(FAST.point, control="synthetic"))
+    found = judged(tmp_path, base, fast)
+    assert [c.synthetic for c in found.comparisons] == [True, True]
+    assert (only(found).verdict, only(found).sentence) == (None, SYNTHETIC)
+    alone = only(judged(tmp_path / "alone", base))
+    assert (alone.verdict, alone.sentence) == (None, SYNTHETIC)
+
+
 def test_without_a_baseline_nothing_is_said_of_speed(tmp_path: Path) -> None:
     workload = only(judged(tmp_path, replace(FAST, baseline=None)))
     assert workload.verdict == "inconclusive"
     assert workload.sentence == (
         "there is no baseline to compare with; measure one (baseline=shared)"
     )
+
+
+def test_without_one_because_it_is_off(tmp_path: Path) -> None:
+    found = judged(tmp_path, replace(FAST, baseline=None), baseline="off")
+    assert found.comparisons[0].speedup.reason == "baseline=off"
+    said = list(lines(found))
+    sentence = "baseline=off: there is no baseline to compare with; measure one (baseline=shared)"
+    assert said[0] == f"chat · greedy · sequential · org/model: inconclusive. {sentence}"
+    assert said[1] == f"  output right? not measured: {sentence}"
+    assert found.comparisons[0].output.sentence == "not measured: baseline=off"
+    assert "speed-up not measured: baseline=off" in markdown(found)
+
+
+def test_a_setting_is_compared_with_the_baseline_of_its_own_server(tmp_path: Path) -> None:
+    """On the second node everything takes twice as long; there the faster setting is."""
+    ngram, eagle3 = FAST.point, SLOW.point
+    own = [replace(BASE.point, before=p.server.key) for p in (ngram, eagle3)]
+    made = (
+        Made(point=own[0], records=answers(2.0)),
+        Made(point=ngram, records=answers(1.0, spec=LOOKUP, steps=12), baseline=0),
+        Made(point=own[1], records=answers(4.0, decode_ms=8000.0)),
+        Made(
+            point=eagle3,
+            records=answers(1.5, spec=LOOKUP, steps=12, decode_ms=3000.0),
+            baseline=2,
+        ),
+    )
+    found = judged(tmp_path, *made)
+    workload = only(found)
+    speedups = [c.speedup.value for c in found.comparisons]
+    assert speedups[1] == pytest.approx(2.0, rel=0.05)
+    assert speedups[3] == pytest.approx(4 / 1.5, rel=0.05)
+    assert [b.number for b in workload.baselines] == [0, 2]
+    assert workload.best is not None and workload.best.number == 3
+    assert workload.tied == ()
+    assert workload.break_even[1].needed.value == pytest.approx((3.0 / 12) / (8.0 / 20))
+    titles = [heading(group) for group in groups(found.comparisons)]
+    assert [title.rpartition(" · ")[2] for title in titles] == [
+        "own baseline of ngram γ=2",
+        "own baseline of eagle3 γ=4",
+    ]
 
 
 def test_break_even_is_measured(tmp_path: Path) -> None:
@@ -304,7 +357,7 @@ def test_the_slo_decides_at_its_load(tmp_path: Path) -> None:
     assert one.answers[3].state == "yes"
     assert one.answers[3].sentence == (
         "100 % of the requests kept the SLO, 50 % at the baseline; 95 % are asked for; "
-        "it holds up to concurrency 1, at the baseline up to 0"
+        "it holds up to concurrency 1, at the baseline at no measured concurrency"
     )
     assert eight.answers[3].state == "no"
 

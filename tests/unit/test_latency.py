@@ -67,24 +67,24 @@ def test_what_was_not_streamed_has_request_times_only() -> None:
 
 def test_percentiles_interpolate_and_say_how_few_values_they_are_of() -> None:
     values = [float(v) for v in range(1, 101)]
-    many = spread_of([(str(v), [v]) for v in values], seed=0, missing="")
+    many = spread_of(np.arange(len(values)), np.array(values, dtype=float), seed=0, missing="")
     assert (many.p50, many.p90, many.p95, many.p99) == pytest.approx((50.5, 90.1, 95.05, 99.01))
     assert many.reason == ""
-    few = spread_of([("a", [1.0, 2.0]), ("b", [3.0])], seed=0, missing="")
+    few = spread_of(np.array([0, 0, 1]), np.array([1.0, 2.0, 3.0]), seed=0, missing="")
     assert (few.p50, few.reason) == (2.0, "of 3 values")
 
 
 def test_the_interval_keeps_the_values_of_a_prompt_together() -> None:
     dice = np.random.default_rng(0)
     means = dice.normal(100, 10, size=40)
-    apart = [(f"{n}-{i}", [m]) for n, m in enumerate(means) for i in range(25)]
-    together = [(str(n), [m] * 25) for n, m in enumerate(means)]
-    narrow, wide = (spread_of(rows, seed=1, missing="") for rows in (apart, together))
+    values, together = np.repeat(means, 25), np.repeat(np.arange(40), 25)
+    apart = np.arange(len(values))
+    narrow, wide = (spread_of(p, values, seed=1, missing="") for p in (apart, together))
     assert narrow.mean == pytest.approx(wide.mean)
     assert wide.low and wide.high and narrow.low and narrow.high
     assert (wide.high - wide.low) / (narrow.high - narrow.low) == pytest.approx(5, rel=0.1)
     assert wide.low < 100 < wide.high
-    one = spread_of([("a", [1.0, 2.0])], seed=0, missing="")
+    one = spread_of(np.array([0, 0]), np.array([1.0, 2.0]), seed=0, missing="")
     assert (one.low, one.high) == (None, None)
 
 

@@ -287,7 +287,7 @@ def test_a_mapping_under_another_name_is_the_same_point() -> None:
     one, other = point("ngram"), point("custom", speculative=same)
     assert (one.key, one.server.key, one.label) == (other.key, other.server.key, other.label)
     jobs = [Job(number=n, overrides=(), point=p) for n, p in enumerate((one, other))]
-    (planned,) = plan(jobs, baseline=False).points
+    (planned,) = plan(jobs, baseline="off").points
     assert planned.jobs == (0, 1)
 
 
@@ -361,6 +361,39 @@ def test_a_lookup_needs_a_gamma() -> None:
     ]
 
 
+SYNTHETIC = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.5}
+
+
+def test_synthetic_acceptance_has_to_be_asked_for() -> None:
+    sentence = (
+        "method.speculative.rejection_sample_method: synthetic acceptance is not a measurement of "
+        "the model; remove it, or measure a control with control=synthetic"
+    )
+    assert refusal("ngram", speculative=SYNTHETIC) == [sentence]
+    asked = point("ngram", speculative=SYNTHETIC, control="synthetic")
+    assert asked.control == "synthetic"
+    assert asked.server.speculative is not None
+    assert asked.server.speculative["synthetic_acceptance_length"] == 2.5
+    assert asked.warnings == (
+        "control=synthetic: every row says SYNTHETIC and no verdict is given",
+    )
+    base = baseline_of(asked)
+    assert base.control == "synthetic"  # a row of the control too
+    assert base.key != baseline_of(point("ngram")).key
+
+
+def test_a_control_without_synthetic_acceptance_is_refused() -> None:
+    assert refusal("ngram", control="synthetic") == [
+        "control: synthetic: ngram verifies its drafts; set "
+        "+method.speculative.rejection_sample_method=synthetic, or control=none"
+    ]
+    both = SYNTHETIC | {"synthetic_acceptance_rates": [0.5, 0.5, 0.5, 0.5]}
+    assert refusal("ngram", speculative=both, control="synthetic") == [
+        "method.speculative.rejection_sample_method: synthetic: give one of "
+        "synthetic_acceptance_rates and synthetic_acceptance_length"
+    ]
+
+
 def test_several_mistakes_are_told_at_once() -> None:
     changed = {"model": None, "prompt_lookup_max": 3, "rejection_sample_method": "synthetic"}
     assert refusal("eagle3", speculative=changed) == [
@@ -369,7 +402,7 @@ def test_several_mistakes_are_told_at_once() -> None:
         "method.speculative.prompt_lookup_max: eagle3 ignores it; a sweep over it would compare "
         "equal points",
         "method.speculative.rejection_sample_method: synthetic acceptance is not a measurement of "
-        "the model; remove it",
+        "the model; remove it, or measure a control with control=synthetic",
     ]
 
 

@@ -15,9 +15,11 @@ from sweeper.config import config_dir, plain, register_resolvers, settings_from_
 from sweeper.errors import ConfigError
 from sweeper.plan.arguments import merged, tokens
 from sweeper.plan.grid import plan
+from sweeper.plan.kept import together
 from sweeper.plan.points import baseline_of, point_of
+from sweeper.report.plan import total
 from sweeper.serve.command import argv, environment, shown
-from sweeper.values import Dataset, Job, Plan, Point
+from sweeper.values import Baselines, Dataset, Job, Plan, Point
 
 TARGET = ["target=own", "target.model=/models/t", "target.drafts={eagle3:/d,draft_model:/d}"]
 
@@ -42,7 +44,7 @@ def point(*overrides: str, changes: dict[str, Any] | None = None) -> Point:
     return point_of(settings, Dataset(name=name, path=f"/{name}", digest=name * 8, prompts=12))
 
 
-def planned(*sweep: Sequence[str], baseline: bool = True) -> Plan:
+def planned(*sweep: Sequence[str], baseline: Baselines = "shared") -> Plan:
     jobs = [
         Job(number=n, overrides=tuple(combination), point=point(*combination))
         for n, combination in enumerate(itertools.product(*sweep))
@@ -75,8 +77,63 @@ def test_the_baseline_needed_is_added_once_and_measured_first() -> None:
 
 
 def test_no_baseline_when_it_is_off() -> None:
-    found = planned(["method=ngram"], ["gamma=2"], baseline=False)
+    found = planned(["method=ngram"], ["gamma=2"], baseline="off")
     assert [(p.point.label, p.baseline) for p in found.points] == [("ngram γ=2", None)]
+
+
+def test_every_server_has_its_own_baseline_right_before_its_points() -> None:
+    found = planned(["method=ngram"], ["gamma=2", "gamma=4"], DATASETS, baseline="per_group")
+    assert (len(found.jobs), len(found.points), len(found.groups)) == (4, 8, 2)
+    assert total(found) == "4 jobs, 8 points, 4 servers"
+    for group in found.groups:
+        labels = [p.point.label for p in group.points]
+        assert labels == ["none", "none", labels[-1], labels[-1]]
+        assert group.server.key == group.points[-1].point.server.key == group.key
+        first, second = group.starts
+        assert [p.point.is_baseline for p in (*first.points, *second.points)] == [True] * 2 + [
+            False
+        ] * 2
+        assert first.server.speculative is None
+        by_number = {p.number: p for p in group.points}  # nobody else's baseline
+        for one in second.points:
+            assert one.baseline is not None
+            assert by_number[one.baseline].point.dataset == one.point.dataset
+    assert len({p.key for p in found.points}) == 8
+
+
+def test_a_baseline_that_was_asked_for_is_answered_by_those_of_the_servers() -> None:
+    methods = ["method=none", "method=ngram", "method=suffix"]
+    found = planned(methods, ["gamma=2"], baseline="per_group")
+    assert [(p.point.label, p.jobs) for p in found.points] == [
+        ("none", (0,)),
+        ("ngram γ=2", (1,)),
+        ("none", (0,)),
+        ("suffix γ=2", (2,)),
+    ]
+    alone = planned(["method=none"], ["gamma=2"], baseline="per_group")
+    assert [(p.point.label, p.point.before) for p in alone.points] == [("none", "")]
+
+
+def test_an_own_baseline_shares_order_and_conditions_with_its_points() -> None:
+    found = planned(["method=ngram"], ["gamma=2"], baseline="per_group")
+    base, one = (p.point for p in found.points)
+    assert base.before == one.server.key
+    assert (base.order, base.conditions) == (one.order, one.conditions)
+    assert base.key != baseline_of(one).key
+
+
+def test_an_own_baseline_is_measured_again_with_its_points() -> None:
+    found = planned(["method=ngram"], ["gamma=2"], DATASETS, baseline="per_group")
+    assert [(p.number, p.baseline) for p in found.points] == [
+        (0, None),
+        (1, None),
+        (2, 0),
+        (3, 1),
+    ]
+    assert together(found.points, {3}) == {1, 3}
+    assert together(found.points, {0}) == {0, 2}
+    shared = planned(["method=ngram"], ["gamma=2"], DATASETS)
+    assert together(shared.points, {3}) == {3}
 
 
 def test_method_none_over_gammas_is_one_point() -> None:
@@ -102,7 +159,7 @@ def test_equal_points_keep_the_warnings_of_every_spelling() -> None:
     one = point("method=ngram")
     warned = [replace(one, warnings=(text, "of both")) for text in ("of one", "of the other")]
     jobs = [Job(number=n, overrides=(), point=p) for n, p in enumerate(warned)]
-    (found,) = plan(jobs, baseline=False).points
+    (found,) = plan(jobs, baseline="off").points
     assert found.point.warnings == ("of one", "of both", "of the other")
 
 

@@ -25,7 +25,7 @@ DIED = "the server exited with status 1; last lines of its log:\n" + "\n".join(
 def points(load: Load | None = None) -> tuple[PlannedPoint, ...]:
     """A baseline and a point of six prompts each, on two servers."""
     one = point("ngram", 4, load=load or Load(name="sequential"))
-    return plan([Job(number=0, overrides=(), point=one)], baseline=True).points
+    return plan([Job(number=0, overrides=(), point=one)], baseline="shared").points
 
 
 def watching(expected_s: float = 0.0, load: Load | None = None) -> Watch:

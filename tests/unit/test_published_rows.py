@@ -59,6 +59,10 @@ def test_the_steps_that_their_own_numbers_support_are_recommended(tmp_path: Path
                 assert workload.verdict == "deploy", (model, name)
                 assert workload.recommended is not None
                 assert workload.recommended.point.gamma == fastest, (model, name)
+                assert workload.recommendation is not None
+                config = workload.recommendation.speculative_config
+                assert config["num_speculative_tokens"] == fastest
+                assert f'"num_speculative_tokens": {fastest}' in workload.command
                 assert workload.speedup.value == pytest.approx(rates[fastest] / rates[0])
             else:
                 assert workload.verdict == "don't", (model, name)

@@ -36,6 +36,35 @@ def made(tmp_path: Path) -> tuple[SweepFolder, Sweep]:
     return found, sweep
 
 
+def as_measured(found: SweepFolder) -> Sweep:
+    """Every result under the name of its sweep."""
+    sweep = store.read_sweep(found)
+    for planned in sweep.plan.points:
+        result = found.point(planned).read_result()
+        assert result
+        store.write_json(
+            found.point(planned).result, store.to_json(replace(result, sweep=sweep.id))
+        )
+    return sweep
+
+
+def test_an_own_baseline_is_kept_with_its_points_only(tmp_path: Path) -> None:
+    """A new measurement of the points right after it needs a new one of the baseline."""
+    lost, whole = point("ngram", 2), point("suffix", 4)
+    own = [replace(point("none", 0), before=p.server.key) for p in (lost, whole)]
+    records = (record("a"),)
+    found = folder(
+        tmp_path / "sweep",
+        Made(point=own[0], records=records),
+        Made(point=lost, records=records, status="lost", reason="killed", baseline=0),
+        Made(point=own[1], records=records),
+        Made(point=whole, records=records, baseline=2),
+    )
+    sweep = as_measured(found)
+    assert arrange(found, sweep, sweep.plan, same_versions=True) == {2, 3}
+    assert found.point(sweep.plan.points[0]).read_result() is None
+
+
 def renumbered(plan: Plan, *order: int) -> Plan:
     groups = [plan.groups[n] for n in order]
     return replace(

@@ -94,7 +94,7 @@ def test_prompts_that_are_no_text_are_marked_everywhere_and_have_no_speedup(
     assert "random (SYNTHETIC)" in page and "SYNTHETIC prompts are random tokens" in page
     assert "accept by a fixed rate" not in page
     run = child(sweep_folder, read_sweep(sweep_folder), found[1], judge(sweep_folder))
-    assert (run.tags["synthetic"], run.params["synthetic"]) == ("random prompts", "True")
+    assert (run.tags["synthetic"], run.params["synthetic"]) == ("SYNTHETIC: random prompts", "True")
 
 
 BASE = tuple(replace(r, spec=None) for r in RECORDS)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sweeper.measure.windows import by_length, dead_windows, over_time
+from sweeper.measure.stretches import by_length, over_time
+from sweeper.measure.windows import dead_windows
 from sweeper.values import RequestRecord, SpecCounts
 from tests.unit.sweeps import record
 

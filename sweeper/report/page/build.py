@@ -18,7 +18,7 @@ from sweeper.errors import StoreError
 from sweeper.judge.arms import read_arm
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
-from sweeper.measure.windows import Window, over_time
+from sweeper.measure.stretches import Window, over_time
 from sweeper.report.changes import Since
 from sweeper.report.labels import groups, heading, labels, remarks
 from sweeper.report.page import answers as told

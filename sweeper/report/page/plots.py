@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sweeper.judge.breakeven import tokens_per_step
 from sweeper.judge.compare import Comparison
-from sweeper.measure.windows import Window
+from sweeper.measure.stretches import Window
 from sweeper.report.labels import Group
 from sweeper.report.page.divergence import divergence
 from sweeper.report.page.drawing import (

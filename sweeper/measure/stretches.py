@@ -1,0 +1,124 @@
+"""The verify steps of a point summed over stretches of its time, and of sequence length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweeper.values import RequestRecord, SpecCounts
+
+Array = NDArray[np.float64]
+
+WINDOWS = 10
+SHORTEST = 128
+"""Upper end of the first length bucket in tokens; each further one is twice as long."""
+_LONGEST = 40
+"""Doublings of it that are looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Sums between ``start`` (included) and ``end``: seconds of the point, or sequence tokens."""
+
+    start: float
+    end: float
+    verify_steps: int = 0
+    drafted: int = 0
+    accepted: int = 0
+
+    @property
+    def dead(self) -> bool:
+        return self.drafted > 0 and self.accepted == 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """One entry a verify step, or a request where steps are not reported: where it lies, in
+    seconds of the point and in tokens of its sequence, and what it counts for."""
+
+    second: Array
+    length: Array
+    steps: Array
+    drafted: Array
+    accepted: Array
+
+
+def over_time(records: Sequence[RequestRecord], windows: int = WINDOWS) -> tuple[Window, ...]:
+    """``windows`` equal parts of the time from the first request sent to the last answer."""
+    found = _steps(records)
+    if not len(found.steps):
+        return ()
+    start = min(r.sent_ns for r in records) / 1e9
+    width = (max(r.done_ns for r in records) / 1e9 - start) / windows or 1.0
+    at = np.clip(((found.second - start) / width).astype(np.int64), 0, windows - 1)
+    ends = [(start + i * width, start + (i + 1) * width) for i in range(windows)]
+    return _summed(found, at, ends)
+
+
+def by_length(records: Sequence[RequestRecord]) -> tuple[Window, ...]:
+    """Buckets of prompt and answer so far, up to 128 tokens, 256, 512 and so on; no empty ones."""
+    found = _steps(records)
+    edges = [SHORTEST * 2**n for n in range(_LONGEST)]
+    at = np.searchsorted(edges, found.length, side="right")
+    windows = _summed(found, at, list(zip((0, *edges), edges, strict=False)))
+    return tuple(windows[n] for n in np.unique(at))
+
+
+def _summed(
+    found: _Steps, at: NDArray[np.integer[Any]], ends: Sequence[tuple[float, float]]
+) -> tuple[Window, ...]:
+    sums = [
+        np.bincount(at, weights=one, minlength=len(ends))
+        for one in (found.steps, found.drafted, found.accepted)
+    ]
+    return tuple(
+        Window(start=start, end=end, verify_steps=int(s), drafted=int(d), accepted=int(a))
+        for (start, end), s, d, a in zip(ends, *sums, strict=True)
+    )
+
+
+def _steps(records: Sequence[RequestRecord]) -> _Steps:
+    """Those of every request, placed evenly over its decoding.
+
+    Steps without a draft are not in the server's arrays, so the place of the others is known only
+    between the first token and the last; of a request without such arrays, its end.
+    """
+    drafting = [(r, r.spec) for r in records if not r.error and r.spec and r.spec.drafted]
+    spans = np.array([_span(r) for r, _ in drafting], dtype=np.float64).reshape(-1, 4)
+    columns = tuple(zip(*(_counts(spec) for _, spec in drafting), strict=True)) or ((), (), ())
+    steps, drafted, accepted = map(_flat, columns)
+    each = np.array([len(one) for one in columns[0]], dtype=np.int64)
+    begin, end, prompt, answer = np.repeat(spans, each, axis=0).T
+    firsts = np.repeat(np.cumsum(each) - each, each)
+    share = (np.arange(len(steps)) - firsts + 0.5) / np.repeat(each, each)
+    whole = np.array([spec.per_step_drafted is None for _, spec in drafting], dtype=bool)
+    share[np.repeat(whole, each)] = 1.0
+    return _Steps(
+        second=(begin + share * (end - begin)) / 1e9,
+        length=prompt + share * answer,
+        steps=steps,
+        drafted=drafted,
+        accepted=accepted,
+    )
+
+
+def _span(record: RequestRecord) -> tuple[int, int, int, int]:
+    """First token and last byte, ns; tokens of the prompt and of the answer."""
+    first = record.sent_ns if record.first_ns is None else record.first_ns
+    return first, record.done_ns, record.prompt_tokens or 0, record.completion_tokens or 0
+
+
+def _counts(spec: SpecCounts) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Steps, drafted and accepted tokens of each entry of a request."""
+    if spec.per_step_drafted is None or spec.per_step_accepted is None:
+        return (spec.verify_steps,), (spec.drafted,), (spec.accepted,)
+    return (1,) * len(spec.per_step_drafted), spec.per_step_drafted, spec.per_step_accepted
+
+
+def _flat(parts: Sequence[Sequence[int]]) -> Array:
+    return np.fromiter(chain.from_iterable(parts), dtype=np.float64)
