@@ -73,7 +73,7 @@ def _common(arms: Sequence[Paired], work: Sequence[str]) -> tuple[str, ...]:
 
 
 def _timed(arm: Paired, names: Sequence[str]) -> Iterator[str]:
-    return compress(arm.prompts, np.isfinite(arm.columns(*names)).all(axis=1))
+    return compress(arm.prompts, np.atleast_1d(np.isfinite(arm.columns(*names)).all(axis=1)))
 
 
 def _both(work: Sequence[str]) -> tuple[str, ...]:

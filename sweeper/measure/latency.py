@@ -108,7 +108,8 @@ def spread_of(
         return Spread(reason=missing)
     _, places = np.unique(prompts, return_inverse=True)  # of those that have a value
     p50, p90, p95, p99 = (float(p) for p in np.percentile(values, (50, 90, 95, 99)))
-    sums = np.stack([np.bincount(places, weights=values), np.bincount(places)])
+    numbers = np.bincount(places).astype(np.float64)
+    sums = np.stack([np.bincount(places, weights=values), numbers])
     low, high = _interval(sums, seed)
     return Spread(
         count=len(values),
