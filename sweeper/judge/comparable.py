@@ -8,6 +8,8 @@ from sweeper.values import Json, PointResult
 
 HARDWARE = ("cpu", "cores", "gpu")
 """Jobs of one sweep run on several nodes; these must be of one kind."""
+BUSY = 3.0
+"""Load average of a core; a server on the CPU and its client keep it below 2."""
 
 
 def incomparable(baseline: PointResult, candidate: PointResult) -> str:
@@ -30,6 +32,16 @@ def engine_differences(baseline: PointResult, candidate: PointResult) -> tuple[s
     node = (there.get("hostname"), here.get("hostname"))
     moved = [_difference("host.hostname", *node)] if node[0] != node[1] else []
     return (*moved, *_between(baseline, candidate, "engine"))
+
+
+def busy(result: PointResult | None) -> str:
+    """That the machine had too much else to do for times to mean anything; else empty."""
+    provenance = result.provenance if result and isinstance(result.provenance, dict) else {}
+    average, host = provenance.get("load_average"), provenance.get("host")
+    cores = host.get("cores") if isinstance(host, dict) else None
+    if not isinstance(average, list) or not average or not cores or average[0] <= BUSY * cores:
+        return ""
+    return f"the machine was busy with other work: load average {average[0]:.1f} on {cores} cores"
 
 
 def start_remarks(result: PointResult, baseline: PointResult | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from sweeper.judge.against import NONE_HERE, OFF, against
 from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import forget
 from sweeper.judge.cached import cache_notes, cached_share
-from sweeper.judge.comparable import start_remarks
+from sweeper.judge.comparable import busy, start_remarks
 from sweeper.judge.comparison import Comparison
 from sweeper.judge.notes import acceptance_notes, cut_notes, output_notes
 from sweeper.judge.parts import lengths
@@ -151,6 +151,7 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo, missing: str) -
             *profile_notes(steps),
             *(rollout_notes(batches) if batches else ()),
             *beside.notes,
+            *filter(None, (busy(arm.result),)),
             *output_notes(beside.output),
             *(cut_notes(arm, beside.output) if arm.planned.point.is_baseline else ()),
             *(start_remarks(arm.result, base.result if base else None) if arm.result else ()),

@@ -17,7 +17,7 @@ from sweeper.judge.evidence import (
     service_answer,
     unanswered,
 )
-from sweeper.judge.hurdles import output, service, speed
+from sweeper.judge.hurdles import calm, output, service, speed
 from sweeper.judge.ranking import Ranking, rank
 from sweeper.judge.recommend import recommendation
 from sweeper.judge.shown import say
@@ -130,12 +130,14 @@ def _case(
     slower, unsettled = speed(speedup, ranking.prompts, units, thresholds)
     wrong, unchecked = output(one, answers[0], thresholds)
     broken, unserved = service(one, baseline, answers[3], thresholds)
+    if hurried := calm(one, baseline):  # then no time speaks for or against it
+        slower = broken = ""
     return _Case(
         one=one,
         speedup=speedup,
         answers=answers,
         against=tuple(text for text in (wrong, slower, broken) if text),
-        open=tuple(text for text in (unchecked, unsettled, unserved) if text),
+        open=tuple(text for text in (unchecked, hurried, unsettled, unserved) if text),
     )
 
 

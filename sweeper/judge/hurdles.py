@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import ceil, log
 
 from sweeper.judge.bootstrap import Figure
+from sweeper.judge.comparable import busy
 from sweeper.judge.compare import Comparison
 from sweeper.judge.service import holds
 from sweeper.judge.shown import say
@@ -31,6 +32,14 @@ def speed(speedup: Figure, count: int, units: str, thresholds: Thresholds) -> tu
     needed = prompts_needed(speedup, count, least)
     more = f"about {needed} {units} would" if needed else f"no number of {units} is likely to"
     return "", f"speed-up {say(speedup)} does not settle {least:g} on {count} {units}; {more}"
+
+
+def calm(one: Comparison, baseline: Comparison | None) -> str:
+    """What is open because times were taken on a machine that was busy; empty where it was not."""
+    for arm in (one, baseline):
+        if arm is not None and (text := busy(arm.result)):
+            return f"{text} when {arm.point.label} was measured; measure again when it is not"
+    return ""
 
 
 def prompts_needed(speedup: Figure, prompts: int, least: float) -> int | None:

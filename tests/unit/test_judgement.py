@@ -155,6 +155,26 @@ def test_few_prompts_decide_nothing(tmp_path: Path) -> None:
     assert workload.sentence == "ngram γ=2: 4 prompts decide nothing; measure 5 or more"
 
 
+def on_two_cores(made: Made, load: float) -> Made:
+    host = PROVENANCE["host"] | {"cores": 2}
+    return replace(made, provenance=PROVENANCE | {"host": host, "load_average": [load, 9.0, 9.0]})
+
+
+@pytest.mark.parametrize(("arm", "word"), [(FAST, "deploy"), (SLOW, "don't")])
+def test_times_of_a_busy_machine_speak_neither_for_nor_against(
+    tmp_path: Path, arm: Made, word: str
+) -> None:
+    for name, load, expected in (("calm", 6.0, word), ("busy", 6.1, "inconclusive")):
+        base, other = on_two_cores(BASE, load), on_two_cores(arm, 1.0)
+        workload = only(judged(tmp_path / name, base, other))
+        assert workload.verdict == expected
+    said = "the machine was busy with other work: load average 6.1 on 2 cores"
+    assert workload.baselines[0].notes[-1] == said
+    assert workload.to_conclude == (
+        f"{arm.point.label}: {said} when none was measured; measure again when it is not",
+    )
+
+
 def test_a_wrong_output_is_not_deployed(tmp_path: Path) -> None:
     comparisons = judged(tmp_path, BASE, FAST).comparisons
     check = replace(comparisons[1].output, state="wrong", sentence="2 of 12 answers are wrong")
