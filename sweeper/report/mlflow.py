@@ -51,14 +51,15 @@ def publish(
         with _quiet(), _alone(uri):
             files = _artifacts(uri, folder.path.resolve().parent.parent)
             publication = _Publication(uri, experiment, sweep.id, files)
-            top = publication.put(parent(folder, sweep, judgement), None)
-            made: dict[int | None, str] = {}
-            with publication.killing(top):
-                # Baselines first: the others name their runs.
-                for one in sorted(judgement.comparisons, key=lambda c: c.baseline is not None):
-                    base = made.get(one.baseline, "")
-                    run = child(folder, sweep, one, judgement, base)
-                    made[one.number] = publication.put(run, top)
+            with publication.none_left_open():
+                top = publication.put(parent(folder, sweep, judgement), None)
+                made: dict[int | None, str] = {}
+                with publication.killing(top):
+                    # Baselines first: the others name their runs.
+                    for one in sorted(judgement.comparisons, key=lambda c: c.baseline is not None):
+                        base = made.get(one.baseline, "")
+                        run = child(folder, sweep, one, judgement, base)
+                        made[one.number] = publication.put(run, top)
             return top
     except PublishError:
         raise
@@ -175,6 +176,18 @@ class _Publication:
         except BaseException:
             with suppress(Exception):
                 self.client.set_terminated(run_id, status="KILLED")
+            raise
+
+    @contextmanager
+    def none_left_open(self) -> Iterator[None]:
+        """Also not the run that MLflow had just created, and had not yet told us of."""
+        try:
+            yield
+        except BaseException:
+            mine = f"tags.`{SWEEP}` = '{_hex(self.sweep)}' and attributes.status = 'RUNNING'"
+            with suppress(Exception):
+                for run in self.client.search_runs([self.experiment], filter_string=mine):
+                    self.client.set_terminated(run.info.run_id, status="KILLED")
             raise
 
     def _same(self, known: Any, run: Run, above: str | None) -> bool:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -18,14 +19,14 @@ SCRIPT = Path(sys.executable).with_name("sweeper")
 def doctor(tmp_path: Path, *words: str, faults: dict[str, object] | None = None) -> Done:
     """Whatever comes out, nothing is left behind in the folder for temporary files."""
     overrides = command(*words, outputs=tmp_path, multirun=False)[3:]
-    (tmp_path / "t").mkdir(exist_ok=True)
-    done = run(
-        [sys.executable, "-m", "sweeper.doctor", "--json", *overrides],
-        faults=faults,
-        TMPDIR=str(tmp_path / "t"),
-    )
+    with TemporaryDirectory(dir="/tmp", prefix="t") as short:  # sockets there need short names
+        done = run(
+            [sys.executable, "-m", "sweeper.doctor", "--json", *overrides],
+            faults=faults,
+            TMPDIR=short,
+        )
+        assert not list(Path(short).glob("sweeper-doctor-*"))
     assert not list(tmp_path.glob("out/*"))
-    assert not list(tmp_path.glob("t/sweeper-doctor-*"))
     return done
 
 

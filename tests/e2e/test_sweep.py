@@ -80,6 +80,7 @@ def test_every_promised_file_is_there(tmp_path: Path) -> None:
             "result.json",
             "point.log",
             "requests.parquet",
+            "series.jsonl",
         }
     for server in folder.path.glob("servers/*"):
         assert {path.name for path in server.iterdir()} == {"server.log", "server.json"}
