@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sweep ui test unit lint format docs constraints clean
+.PHONY: help setup sweep ui test test-vllm test-slurm unit lint format docs constraints clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,14 @@ ui: setup  ## look at results in the browser
 
 test: setup lint  ## everything CI runs; starts real servers, minutes
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not vllm and not slurm"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m "(vllm or slurm) and not long"
+	@echo "and now servers of vLLM and clusters of Slurm, side by side: some twelve minutes"
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-vllm test-slurm
+
+test-vllm:
+	@$(BIN)/python -m pytest -q -m "vllm and not slurm and not long"
+
+test-slurm:  # waits more than it computes
+	@$(BIN)/python -m pytest -q -m "slurm and not long"
 
 unit: setup  ## the tests that start nothing; seconds
 	@$(BIN)/python -m pytest -q -n $(WORKERS) tests/unit
