@@ -7,7 +7,7 @@ WORKERS ?= 2
 .PHONY: help setup sweep ui test test-vllm test-slurm unit lint format docs constraints clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## make .venv with vLLM in it, and the demo's models; goes on where it stopped
 	@$(PYTHON) -m tools.setup
@@ -23,10 +23,10 @@ test: setup lint  ## everything CI runs; starts real servers, minutes
 	@echo "and now servers of vLLM and clusters of Slurm, side by side: some twelve minutes"
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target test-vllm test-slurm
 
-test-vllm:
+test-vllm: setup  ## the part of it that starts vLLM
 	@$(BIN)/python -m pytest -q -m "vllm and not slurm and not long"
 
-test-slurm:  # waits more than it computes
+test-slurm: setup  ## the part of it that starts Slurm; waits more than it computes
 	@$(BIN)/python -m pytest -q -m "slurm and not long"
 
 unit: setup  ## the tests that start nothing; seconds
