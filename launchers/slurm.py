@@ -232,15 +232,12 @@ def _job_name(run: GroupRun) -> str:
 def _cancel(folder: SweepFolder, groups: Sequence[Group], run: GroupRun) -> None:
     """Also what Slurm had just taken when Ctrl-C came, and that is not in our files yet."""
     tried = [attempts(folder.group(group.key)) for group in groups]
-    ours = {one[-1].job for one in tried if one}
+    jobs = {one[-1].job.partition("_")[0] for one in tried if one}
     try:
-        ours |= queue.named(_job_name(run))
-        jobs = sorted({one.partition("_")[0] for one in ours})
+        jobs |= queue.named(_job_name(run))
         queue.cancel(jobs)
+        named = f"cancelled jobs {', '.join(sorted(jobs))}" if jobs else "no job was submitted"
+        text = f"{named}; waiting for their end, Ctrl-C again to leave now"
     except ServerError as problem:
-        known = " ".join(sorted({one.partition("_")[0] for one in ours}))
-        text = f"not cancelled: {problem}; later: scancel {known or f'--name={_job_name(run)}'}"
-    else:
-        text = f"cancelled jobs {', '.join(jobs)}; waiting for their end, Ctrl-C again to leave now"
-        text = text if jobs else "no job was submitted"
+        text = f"not cancelled: {problem}; later: scancel --name={_job_name(run)}"
     run.emit(Event(kind="warning", text=text))

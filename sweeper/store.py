@@ -76,6 +76,13 @@ def from_json(cls: type[T], data: Json) -> T:
     return cls(**{name: _revive(hints.get(name, Any), item) for name, item in data.items()})
 
 
+def asked(sweep: Sweep | None, name: str, kind: type[T]) -> T:
+    """What the sweep was submitted with under ``name``, or the defaults of ``kind``."""
+    settings = sweep.settings if sweep is not None else None
+    found = settings.get(name) if isinstance(settings, dict) else None
+    return from_json(kind, found) if isinstance(found, dict) else kind()
+
+
 _PLAIN = ((int, ...), (float, ...), (str, ...))
 """Tuples of what JSON has itself; records have thousands of them."""
 

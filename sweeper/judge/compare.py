@@ -26,7 +26,7 @@ from sweeper.judge.rollout import (
 from sweeper.judge.shared import shared_out
 from sweeper.judge.timing import Timing, machine_of, timing, unmeasured_timing
 from sweeper.judge.totals import with_totals
-from sweeper.store import SweepFolder, from_json, read_sweep
+from sweeper.store import SweepFolder, asked, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
 
 __all__ = ["Comparison", "compare"]
@@ -38,7 +38,7 @@ TOGETHER = 16
 def compare(folder: SweepFolder) -> tuple[Comparison, ...]:
     """All points in order of their numbers, measured or not."""
     sweep = read_sweep(folder)
-    seed, slo, missing = seed_of(sweep), _slo(sweep), _missing(sweep)
+    seed, slo, missing = seed_of(sweep), asked(sweep, "slo", Slo), _missing(sweep)
     points = sweep.plan.points
     numbered = {p.number: p for p in points}
     shares = [
@@ -95,11 +95,6 @@ def _by_baseline(points: Sequence[PlannedPoint]) -> dict[int | None, list[Planne
 def seed_of(sweep: Sweep) -> int:
     seed = sweep.settings.get("seed") if isinstance(sweep.settings, dict) else None
     return seed if isinstance(seed, int) and seed >= 0 else 0
-
-
-def _slo(sweep: Sweep) -> Slo:
-    limits = sweep.settings.get("slo") if isinstance(sweep.settings, dict) else None
-    return from_json(Slo, limits) if isinstance(limits, dict) else Slo()
 
 
 def _missing(sweep: Sweep) -> str:

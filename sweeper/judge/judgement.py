@@ -16,8 +16,8 @@ from sweeper.judge.verdict import (
     Scheduled,
     WorkloadVerdict,
 )
-from sweeper.store import SweepFolder, from_json, read_sweep
-from sweeper.values import Sweep, Thresholds
+from sweeper.store import SweepFolder, asked, read_sweep
+from sweeper.values import Thresholds
 
 __all__ = ["Judgement", "judge"]
 
@@ -30,11 +30,11 @@ def judge(folder: SweepFolder, thresholds: Thresholds | None = None) -> Judgemen
     :raises StoreError: when ``folder`` holds no sweep.
     """
     sweep = read_sweep(folder)
-    asked = thresholds or _thresholds(sweep)
+    limits = thresholds or asked(sweep, "verdict", Thresholds)
     with one_thread():
         comparisons = compare(folder)
         found = tuple(
-            decide(group, comparisons, asked, seed_of(sweep)) for group in workloads(comparisons)
+            decide(group, comparisons, limits, seed_of(sweep)) for group in workloads(comparisons)
         )
     over_loads = schedules(found)
     return Judgement(
@@ -54,11 +54,6 @@ def workloads(comparisons: Iterable[Comparison]) -> tuple[tuple[Comparison, ...]
         key = (point.target, point.dataset.name, point.sampling.name, point.load.label)
         found.setdefault(key, []).append(one)
     return tuple(tuple(group) for group in found.values())
-
-
-def _thresholds(sweep: Sweep) -> Thresholds:
-    asked = sweep.settings.get("verdict") if isinstance(sweep.settings, dict) else None
-    return from_json(Thresholds, asked) if isinstance(asked, dict) else Thresholds()
 
 
 def _overall(found: Sequence[WorkloadVerdict], over_loads: Sequence[Scheduled]) -> Overall:

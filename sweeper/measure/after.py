@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweeper import store
-from sweeper.errors import StoreError
 from sweeper.measure.sampling import draw
 from sweeper.measure.scoring import score
 from sweeper.scores import Check
 from sweeper.serve.session import Session
-from sweeper.store import PointFolder, SweepFolder
+from sweeper.store import PointFolder
 from sweeper.values import Event, PlannedPoint, Prompt
-
-
-def check_of(folder: SweepFolder) -> Check:
-    """What the sweep was submitted with; nothing is asked where that cannot be read."""
-    try:
-        settings = store.read_sweep(folder).settings
-    except StoreError:
-        return Check()
-    asked = settings.get("check") if isinstance(settings, dict) else None
-    return store.from_json(Check, asked) if isinstance(asked, dict) else Check()
 
 
 def check_output(

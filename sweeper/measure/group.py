@@ -10,16 +10,18 @@ from pathlib import Path
 
 from sweeper import store
 from sweeper.drive.datasets import prompts_of
-from sweeper.errors import DatasetError, ServerError
-from sweeper.measure.after import check_of, check_output
+from sweeper.errors import DatasetError, ServerError, StoreError
+from sweeper.measure.after import check_output
 from sweeper.measure.measurement import unmeasured
 from sweeper.measure.point import Emit, measure
 from sweeper.measure.profile import profile
 from sweeper.measure.rollout import run_rollouts
 from sweeper.plan.kept import together
+from sweeper.profiles import Profiler
+from sweeper.scores import Check
 from sweeper.serve.session import serve
 from sweeper.store import PointFolder, SweepFolder
-from sweeper.values import Event, Group, PlannedPoint, PointResult, Prompt
+from sweeper.values import Event, Group, PlannedPoint, PointResult, Prompt, Sweep
 
 log = logging.getLogger(__name__)
 
@@ -55,27 +57,41 @@ def run_group(group: Group, sweep_dir: Path, sweep: str, emit: Emit) -> list[Poi
     if len(group.starts) > 1:  # no result of an earlier try may stay beside a new baseline
         for planned in group.points:
             folder.set_aside(folder.point(planned))
+    submitted = _submitted(folder)
+    check = store.asked(submitted, "check", Check)
     results: list[PointResult] = []
     served: list[tuple[Group, list[_Measured]]] = []
     for part in group.starts:
         served.append((part, []))
-        results += _run_start(part, folder, sweep, emit, served[-1][1])
+        results += _run_start(part, folder, sweep, check, emit, served[-1][1])
     for part, measured in served:  # not between a baseline and what is measured right after it
-        profile(part, measured, folder, emit)
+        profile(part, measured, folder, store.asked(submitted, "profile", Profiler), emit)
     return results
 
 
 _Measured = tuple[PlannedPoint, tuple[Prompt, ...]]
 
 
+def _submitted(folder: SweepFolder) -> Sweep | None:
+    """What the points' own files do not say; they are measured without it too."""
+    try:
+        return store.read_sweep(folder)
+    except StoreError:
+        return None
+
+
 def _run_start(
-    group: Group, folder: SweepFolder, sweep: str, emit: Emit, measured: list[_Measured]
+    group: Group,
+    folder: SweepFolder,
+    sweep: str,
+    check: Check,
+    emit: Emit,
+    measured: list[_Measured],
 ) -> list[PointResult]:
     """Start the server once, measure its points in order, check their output, stop it; what was
     ``measured`` is added to that list."""
     server = folder.new_server(group.key)
     results: list[PointResult] = []
-    check = check_of(folder)
     name = group.name
     emit(Event(kind="server_starting", server=name, text=server.path.name))
 

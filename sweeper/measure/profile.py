@@ -15,7 +15,7 @@ from pathlib import Path
 from sweeper import store
 from sweeper.drive.load import rehearsal, run_load
 from sweeper.drive.requests import requests_of
-from sweeper.errors import RequestError, ServerError, StoreError
+from sweeper.errors import RequestError, ServerError
 from sweeper.measure.trace import read_trace
 from sweeper.profiles import Profiler, StepSplit
 from sweeper.serve.session import Session, serve
@@ -31,19 +31,10 @@ WRITING_S = 600.0
 """A trace is written while the request to stop is answered."""
 
 
-def profiler_of(folder: SweepFolder) -> Profiler:
-    """What the sweep was submitted with; nothing is profiled where that cannot be read."""
-    try:
-        settings = store.read_sweep(folder).settings
-    except StoreError:
-        return Profiler()
-    asked = settings.get("profile") if isinstance(settings, dict) else None
-    return store.from_json(Profiler, asked) if isinstance(asked, dict) else Profiler()
-
-
-def profile(group: Group, measured: Measured, folder: SweepFolder, emit: Emit) -> None:
+def profile(
+    group: Group, measured: Measured, folder: SweepFolder, asked: Profiler, emit: Emit
+) -> None:
     """Write ``profile.json`` of every completed point; nothing that happens here fails a point."""
-    asked = profiler_of(folder)
     left = [(p, prompts) for p, prompts in measured if _completed(folder.point(p))]
     if asked.name == "none" or not left:
         return
@@ -71,7 +62,7 @@ def _on_its_own_server(
     """Why it did not last until the end, empty when it did."""
     server = folder.new_server(group.key, "profile-")
     traces = server.path.resolve() / "traces"
-    name = f"the profile of {left[0][0].point.label} on {left[0][0].point.target}"
+    name = f"the profile of {group.name}"
     emit(Event(kind="server_starting", server=name, text=server.path.name))
     try:
         with serve(profiled(group.server, traces), server) as session:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sweeper.errors import UserError
 from sweeper.quality.blind import export, read_back
-from sweeper.quality.grade import grade, grader_of
+from sweeper.quality.grade import grade
 from sweeper.scores import Grader
-from sweeper.store import SweepFolder, only_writer, read_sweep
+from sweeper.store import SweepFolder, asked, only_writer, read_sweep
 
 EXAMPLES = """\
 examples:
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = SweepFolder(arguments.folder)
     try:
         sweep = read_sweep(folder)
-        grader = grader_of(sweep)
+        grader = asked(sweep, "quality", Grader)
         if arguments.grader:
             grader = replace(grader, name=arguments.grader)
         with only_writer(folder):

@@ -30,12 +30,6 @@ Programs = dict[tuple[str, ...], str]
 """What stopped each program that ran; arms mostly give the same answers."""
 
 
-def grader_of(sweep: Sweep) -> Grader:
-    """What the sweep was submitted with."""
-    asked = sweep.settings.get("quality") if isinstance(sweep.settings, dict) else None
-    return store.from_json(Grader, asked) if isinstance(asked, dict) else Grader()
-
-
 def grade(folder: SweepFolder, grader: Grader, say: Say) -> None:
     """Grade every completed point whose answers have not been graded like this yet.
 

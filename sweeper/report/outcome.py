@@ -14,7 +14,7 @@ from rich.console import Console
 from sweeper import store
 from sweeper.errors import PublishError
 from sweeper.judge.judgement import Judgement, judge
-from sweeper.quality.grade import grade, grader_of
+from sweeper.quality.grade import grade
 from sweeper.report.changes import Since
 from sweeper.report.mlflow import default_tracking_uri, publish
 from sweeper.report.page.build import write_page
@@ -23,6 +23,7 @@ from sweeper.report.requests import write_requests
 from sweeper.report.rollout import print_rollouts
 from sweeper.report.tables import write_tables
 from sweeper.report.terminal import print_table, print_verdicts
+from sweeper.scores import Grader
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Sweep
 
@@ -55,7 +56,8 @@ def report(
     Last come ``errors``, which prints those that scrolled past, then the verdict and the page.
     """
     sweep = store.read_sweep(folder)
-    grade(folder, grader_of(sweep), lambda text: console.print(text, soft_wrap=True, markup=False))
+    grader = store.asked(sweep, "quality", Grader)
+    grade(folder, grader, lambda text: console.print(text, soft_wrap=True, markup=False))
     judgement, page = write_report(folder)
     print_table(console, judgement.comparisons)
     print_rollouts(console, judgement)
