@@ -21,7 +21,7 @@ from sweeper.jobs.watch import Patience, watch
 from sweeper.measure.group import GroupRun
 from sweeper.measure.measurement import unmeasured
 from sweeper.plan.parallel import gpus
-from sweeper.report.outcome import INTERRUPTED
+from sweeper.program import INTERRUPTED
 from sweeper.serve.installed import installed
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Group

@@ -19,7 +19,7 @@ from sweeper.commands import run_command, take_no_color
 from sweeper.config import config_dir, register_resolvers
 from sweeper.errors import SweeperError, UserError
 from sweeper.multirun import SweepEndedError, compose_one, hydra_message
-from sweeper.report.outcome import INCOMPLETE, INTERRUPTED, USER_MISTAKE
+from sweeper.program import INCOMPLETE, INTERRUPTED, USER_MISTAKE
 from sweeper.sweep import run_sweep
 
 

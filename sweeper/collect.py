@@ -13,7 +13,8 @@ from sweeper import store
 from sweeper.errors import UserError
 from sweeper.jobs.queue import SlurmQueue
 from sweeper.jobs.watch import Patience, watch
-from sweeper.report.outcome import INTERRUPTED, USER_MISTAKE, console_here, report
+from sweeper.program import INTERRUPTED, parser_of, program
+from sweeper.report.outcome import console_here, report
 from sweeper.report.progress import Watch
 from sweeper.store import SweepFolder
 from sweeper.values import PlannedPoint, PointResult, Sweep
@@ -29,18 +30,15 @@ exit status: 0 all points completed, 1 some did not, 2 DIR cannot be used, 130 i
 """
 
 
+@program("collect")
 def main(argv: Sequence[str] | None = None) -> int:
     """Collect one sweep; the return value is the exit status."""
     arguments = _parser().parse_args(argv)
-    try:
-        folder = SweepFolder(arguments.folder.absolute())
-        if not folder.sweep.exists():
-            raise UserError(f"{arguments.folder}: no sweep.json there; give a sweep's folder")
-        with store.only_writer(folder):
-            return _collect(folder, arguments)
-    except UserError as problem:
-        print(f"sweeper.collect: {problem}", file=sys.stderr)
-        return USER_MISTAKE
+    folder = SweepFolder(arguments.folder.absolute())
+    if not folder.sweep.exists():
+        raise UserError(f"{arguments.folder}: no sweep.json there; give a sweep's folder")
+    with store.only_writer(folder):
+        return _collect(folder, arguments)
 
 
 def _collect(folder: SweepFolder, arguments: argparse.Namespace) -> int:
@@ -77,11 +75,8 @@ def _missing(planned: PlannedPoint, result: PointResult | None) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.collect",
-        description="Wait for the jobs of a sweep, then judge, report and publish it.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = parser_of(
+        "collect", "Wait for the jobs of a sweep, then judge, report and publish it.", EXAMPLES
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="a sweep folder (sweep.json)")
     parser.add_argument("--no-wait", action="store_true", help="report what is there now")

@@ -13,9 +13,10 @@ from rich.console import Console
 
 from sweeper.errors import PublishError, UserError
 from sweeper.judge.across import Across, Change, across
+from sweeper.program import COMPLETE, USER_MISTAKE, parser_of, program
 from sweeper.report.changes import THRESHOLD, print_across
 from sweeper.report.mlflow import default_tracking_uri, found_again
-from sweeper.report.outcome import INTERRUPTED, USER_MISTAKE, console_here
+from sweeper.report.outcome import console_here
 from sweeper.store import SweepFolder, to_json
 
 LOSS = 1
@@ -35,21 +36,18 @@ exit status: 0 no significant loss, 1 a significant loss, 2 nothing could be com
 """
 
 
+@program("compare")
 def main(argv: Sequence[str] | None = None) -> int:
     """Compare sweeps; the return value is the exit status."""
-    arguments, console = _parser().parse_args(argv), console_here()
-    if arguments.no_color:
-        console = Console(highlight=False, width=console.width, no_color=True)
+    arguments = _parser().parse_args(argv)
+    console = console_here(color=not arguments.no_color)
     try:
         first, *others = [_found(name, arguments.tracking_uri) for name in arguments.sweeps]
-        if not others:
-            raise UserError("one sweep was given; name the one to compare it with too")
-        found = [(f, across(first[0], f, first[1] | only)) for f, only in others]
-    except (UserError, PublishError) as problem:
-        print(f"sweeper.compare: {problem}", file=sys.stderr)
-        return USER_MISTAKE
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except PublishError as problem:  # 1 says that something was lost
+        raise UserError(str(problem)) from None
+    if not others:
+        raise UserError("one sweep was given; name the one to compare it with too")
+    found = [(f, across(first[0], f, first[1] | only)) for f, only in others]
     if arguments.json:
         console = Console(file=sys.stderr, quiet=True)
         print(json.dumps([_plain(a, arguments.threshold) for _, a in found], indent=2))
@@ -62,7 +60,7 @@ def _status(found: Sequence[Across], threshold: float) -> int:
     if any(one.lost(threshold) for one in found):
         return LOSS
     compared = any(not c.refused and c.rate.value is not None for a in found for c in a.changes)
-    return 0 if compared else USER_MISTAKE
+    return COMPLETE if compared else USER_MISTAKE
 
 
 def _found(name: str, tracking_uri: str | None) -> tuple[SweepFolder, frozenset[str]]:
@@ -105,11 +103,8 @@ def _share_of_one(text: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.compare",
-        description="Compare sweeps of the same settings, the first with each other one.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = parser_of(
+        "compare", "Compare sweeps of the same settings, the first with each other one.", EXAMPLES
     )
     parser.add_argument(
         "sweeps", metavar="DIR|run-id", nargs="+", help="a sweep folder, or a run in MLflow"

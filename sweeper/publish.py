@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from sweeper.errors import PublishError, UserError
+from sweeper.program import COMPLETE, parser_of, program
 from sweeper.report.mlflow import publish
 from sweeper.report.outcome import write_report
 from sweeper.store import SweepFolder, read_sweep
@@ -25,21 +25,16 @@ exit status: 0 published, 1 MLflow did not take it, 2 DIR cannot be used, 130 in
 """
 
 
+@program("publish")
 def main(argv: Sequence[str] | None = None) -> int:
     """Publish one sweep; the return value is the exit status."""
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)  # so that no run is left RUNNING
-    try:
-        folder = SweepFolder(arguments.folder)
-        judgement, _ = write_report(folder)
-        run = publish(folder, judgement, *_tracker(arguments, read_sweep(folder).settings))
-    except (UserError, PublishError) as problem:
-        print(f"sweeper.publish: {problem}", file=sys.stderr)
-        return 2 if isinstance(problem, UserError) else 1
-    except KeyboardInterrupt:
-        return 130
+    folder = SweepFolder(arguments.folder)
+    judgement, _ = write_report(folder)
+    run = publish(folder, judgement, *_tracker(arguments, read_sweep(folder).settings))
     print(f"run {run} with {len(judgement.comparisons)} points")
-    return 0
+    return COMPLETE
 
 
 def _tracker(arguments: argparse.Namespace, settings: Json) -> tuple[str | None, str]:
@@ -54,12 +49,7 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.publish",
-        description="Publish a sweep to MLflow from its files.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("publish", "Publish a sweep to MLflow from its files.", EXAMPLES)
     parser.add_argument("folder", metavar="DIR", type=Path, help="a sweep folder (sweep.json)")
     parser.add_argument(
         "--tracking-uri", help="default: the sweep's, else mlflow.db two folders up"

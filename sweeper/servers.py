@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sweeper.errors import ServerError, UserError
+from sweeper.errors import ServerError
+from sweeper.program import COMPLETE, INCOMPLETE, parser_of, program
 from sweeper.serve.identity import check_speculation, resolved_speculation
 from sweeper.store import SweepFolder, read_json, read_sweep
 from sweeper.values import Group
@@ -23,28 +23,19 @@ exit status: 0 all equal, 1 a difference or a server that did not say, 2 DIR can
 """
 
 
+@program("servers")
 def main(argv: Sequence[str] | None = None) -> int:
     """Print every server of a sweep; the return value is the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.servers",
-        description="Was every server what was asked for?",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("servers", "Was every server what was asked for?", EXAMPLES)
     parser.add_argument("folder", metavar="DIR", type=Path, help="the folder of a sweep")
     folder = SweepFolder(parser.parse_args(argv).folder)
-    try:
-        groups = read_sweep(folder).plan.groups
-    except UserError as problem:
-        print(f"sweeper.servers: {problem}", file=sys.stderr)
-        return 2
     equal = True
-    parts = {part.key: part for group in groups for part in group.starts}
+    parts = {part.key: part for group in read_sweep(folder).plan.groups for part in group.starts}
     for part in parts.values():
         for lines, same in _starts(folder, part):
             print("\n".join(lines), end="\n\n")
             equal &= same
-    return 0 if equal else 1
+    return COMPLETE if equal else INCOMPLETE
 
 
 def _starts(folder: SweepFolder, group: Group) -> Iterator[tuple[list[str], bool]]:

@@ -22,15 +22,9 @@ from sweeper.measure.group import GroupRun
 from sweeper.measure.measurement import unmeasured
 from sweeper.plan.estimate import Estimate
 from sweeper.prepare import Composed, prepare, runnable
+from sweeper.program import COMPLETE, INTERRUPTED, USER_MISTAKE
 from sweeper.report.messages import log_to
-from sweeper.report.outcome import (
-    COMPLETE,
-    INTERRUPTED,
-    USER_MISTAKE,
-    PublishesSoon,
-    console_here,
-    report,
-)
+from sweeper.report.outcome import PublishesSoon, console_here, report
 from sweeper.report.plan import print_plan
 from sweeper.report.progress import Watch
 from sweeper.resume import arrange, differences, refuse_changes, refuse_running

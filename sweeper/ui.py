@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeper.errors import PublishError
+from sweeper.errors import UserError
+from sweeper.program import parser_of, program
 from sweeper.report.mlflow import ARTIFACTS, DATABASE, default_tracking_uri, views
 
 EXAMPLES = """\
@@ -23,29 +24,23 @@ exit status: 2 there is no mlflow.db, 1 it cannot be read, otherwise that of MLf
 """
 
 
+@program("ui")
 def main(argv: Sequence[str] | None = None) -> int:
     """Become the MLflow server; returns only where that is not possible."""
     arguments = _parser().parse_args(argv)
     database = arguments.outputs / DATABASE
-    if database.is_file():
-        address = f"http://127.0.0.1:{arguments.port}"
-        print(f"MLflow on {address} for {database}", flush=True)
-        try:
-            pages = views(default_tracking_uri(arguments.outputs), address)
-        except PublishError as problem:
-            print(f"sweeper.ui: {problem}", file=sys.stderr)
-            return 1
-        for name, page in pages.items():
-            print(f"  {name}: {page}", flush=True)
-        os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-        command = server_command(arguments.outputs, arguments.port)
-        os.execv(command[0], command)
-    print(
-        f"sweeper.ui: {database} is missing; run a sweep first, or name the folder that has it "
-        "with --outputs",
-        file=sys.stderr,
-    )
-    return 2
+    if not database.is_file():
+        raise UserError(
+            f"{database} is missing; run a sweep first, or name the folder that has it with "
+            "--outputs"
+        )
+    address = f"http://127.0.0.1:{arguments.port}"
+    print(f"MLflow on {address} for {database}", flush=True)
+    for name, page in views(default_tracking_uri(arguments.outputs), address).items():
+        print(f"  {name}: {page}", flush=True)
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    command = server_command(arguments.outputs, arguments.port)
+    os.execv(command[0], command)
 
 
 def server_command(outputs: Path, port: int) -> list[str]:
@@ -58,12 +53,7 @@ def server_command(outputs: Path, port: int) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.ui",
-        description="Show published sweeps in MLflow's web pages.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("ui", "Show published sweeps in MLflow's web pages.", EXAMPLES)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="default: outputs")
     parser.add_argument("--port", type=int, default=5000, help="default: %(default)s")
     return parser

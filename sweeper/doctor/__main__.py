@@ -17,11 +17,11 @@ from sweeper.doctor.engine import engine_checks
 from sweeper.doctor.machine import machine_checks
 from sweeper.doctor.services import mlflow_checks, slurm_checks
 from sweeper.doctor.trial import Trial, settings_checks, smallest
-from sweeper.errors import UserError
 from sweeper.multirun import compose_here
 from sweeper.prepare import Composed, Prepared, prepare
+from sweeper.program import COMPLETE, INCOMPLETE, USER_MISTAKE, parser_of, program
 from sweeper.report.mlflow import default_tracking_uri
-from sweeper.report.outcome import COMPLETE, INCOMPLETE, INTERRUPTED, USER_MISTAKE, console_here
+from sweeper.report.outcome import console_here
 from sweeper.report.progress import Watch
 from sweeper.store import SweepFolder
 
@@ -39,28 +39,23 @@ exit status: 0 nothing failed, 1 a check failed, 2 the settings are wrong, 130 i
 """
 
 
+@program("doctor")
 def main(argv: Sequence[str] | None = None) -> int:
     """Look, print, and return the exit status."""
     arguments = _parser().parse_intermixed_args(argv)
     overrides, console = list(arguments.overrides), console_here()
-    try:
-        composed = compose_here(overrides, arguments.config_dir)
-        prepared = prepare([composed])
-        checks = [*_here(composed, prepared), *(settings_checks(prepared) if overrides else ())]
-        wrong = bool(prepared.plan.refusals)
-        if overrides and not wrong and healthy(checks) and not arguments.no_start:
-            if not arguments.json:
-                print_checks(console, checks)
-            shown = Console(file=sys.stderr) if arguments.json else console
-            tried = _tried(prepared, shown, arguments.logs)
-            _say(console, checks, tried, arguments.json)
-            return COMPLETE if healthy(tried) else INCOMPLETE
-        _say(console, [], checks, arguments.json)
-    except UserError as problem:
-        print(f"sweeper.doctor: {problem}", file=sys.stderr)
-        return USER_MISTAKE
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    composed = compose_here(overrides, arguments.config_dir)
+    prepared = prepare([composed])
+    checks = [*_here(composed, prepared), *(settings_checks(prepared) if overrides else ())]
+    wrong = bool(prepared.plan.refusals)
+    if overrides and not wrong and healthy(checks) and not arguments.no_start:
+        if not arguments.json:
+            print_checks(console, checks)
+        shown = Console(file=sys.stderr) if arguments.json else console
+        tried = _tried(prepared, shown, arguments.logs)
+        _say(console, checks, tried, arguments.json)
+        return COMPLETE if healthy(tried) else INCOMPLETE
+    _say(console, [], checks, arguments.json)
     if wrong:
         return USER_MISTAKE
     return COMPLETE if healthy(checks) else INCOMPLETE
@@ -103,11 +98,10 @@ def _tried(prepared: Prepared, console: Console, logs: Path | None) -> list[Chec
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.doctor",
-        description="Check this machine and, with overrides, try settings once on real servers.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = parser_of(
+        "doctor",
+        "Check this machine and, with overrides, try settings once on real servers.",
+        EXAMPLES,
     )
     parser.add_argument(
         "overrides",

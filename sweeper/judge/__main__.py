@@ -14,6 +14,7 @@ from sweeper.config import config_dir
 from sweeper.errors import UserError
 from sweeper.judge.judgement import judge
 from sweeper.judge.words import lines, recommended
+from sweeper.program import COMPLETE, INCOMPLETE, parser_of, program
 from sweeper.store import SweepFolder, from_json, write_json
 from sweeper.values import Thresholds
 
@@ -30,24 +31,19 @@ exit status: 0 every workload has a verdict (deploy or don't), 1 one is inconclu
 """
 
 
+@program("judge")
 def main(argv: Sequence[str] | None = None) -> int:
     """Judge one sweep and say it; the return value is the exit status."""
     arguments = _parser().parse_args(argv)
-    try:
-        folder = SweepFolder(arguments.folder)
-        asked = arguments.verdict and read_thresholds(arguments.verdict)
-        judgement = judge(folder, asked)
-        found = recommended(judgement)
-        if asked is None:
-            write_json(folder.report / "recommended.json", found)
-    except UserError as problem:
-        print(f"sweeper.judge: {problem}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    folder = SweepFolder(arguments.folder)
+    asked = arguments.verdict and read_thresholds(arguments.verdict)
+    judgement = judge(folder, asked)
+    found = recommended(judgement)
+    if asked is None:
+        write_json(folder.report / "recommended.json", found)
     print(json.dumps(found, indent=2) if arguments.json else "\n".join(lines(judgement)))
     settled = all(w.verdict in ("deploy", "don't") for w in judgement.workloads)
-    return 0 if settled else 1
+    return COMPLETE if settled else INCOMPLETE
 
 
 def read_thresholds(name: str) -> Thresholds:
@@ -68,11 +64,8 @@ def read_thresholds(name: str) -> Thresholds:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.judge",
-        description="Say which setting of a sweep to deploy, if any, and why.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = parser_of(
+        "judge", "Say which setting of a sweep to deploy, if any, and why.", EXAMPLES
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="a sweep folder (sweep.json)")
     parser.add_argument(

@@ -20,7 +20,8 @@ Formula = Callable[[Mapping[str, Any]], Any]
 
 RESAMPLES = 2000
 LEVEL = 0.95
-_CELLS_AT_ONCE = 2_000_000
+_CELLS_KEPT, _CELLS_AT_ONCE = 2_000_000, 125_000
+"""Of 8 bytes."""
 _LIBRARIES = ThreadpoolController()
 
 
@@ -83,7 +84,7 @@ def interval(draws: Array, prompts: int, level: float = LEVEL) -> tuple[float, f
     """
     outside = _outside(prompts, level)
     ordered = np.sort(draws)
-    return _quantile(ordered, outside), _quantile(ordered, 1 - outside)
+    return quantile(ordered, outside), quantile(ordered, 1 - outside)
 
 
 @lru_cache(maxsize=1024)
@@ -93,7 +94,7 @@ def _outside(prompts: int, level: float) -> float:
     return float(ndtr(-sqrt(prompts / (prompts - 1)) * t))
 
 
-def _quantile(ordered: Array, share: float) -> float:
+def quantile(ordered: Array, share: float) -> float:
     """numpy's linear quantile of sorted values, without its checks, which cost more than it."""
     at = share * (len(ordered) - 1)
     below = int(at)
@@ -181,22 +182,22 @@ def forget() -> None:
 def _draw(columns: Array, seed: int, resamples: int) -> Array:
     """Sums of ``columns``, one row each, over every resample."""
     prompts = columns.shape[1]
-    if resamples * prompts <= _CELLS_AT_ONCE:
-        return np.asarray(columns @ _counts(seed, resamples, prompts))
-    generator = np.random.default_rng(seed)
-    blocks = _blocks(resamples, max(1, _CELLS_AT_ONCE // prompts))
-    return np.hstack([columns @ _weights(generator, size, prompts) for size in blocks])
+    few = resamples * prompts <= _CELLS_KEPT
+    blocks = _kept(seed, resamples, prompts) if few else _blocks(seed, resamples, prompts)
+    return np.hstack([columns @ block for block in blocks])
 
 
 @lru_cache(maxsize=8)
-def _counts(seed: int, resamples: int, prompts: int) -> Array:
+def _kept(seed: int, resamples: int, prompts: int) -> tuple[Array, ...]:
     """Points of one sweep mostly have equally many prompts: drawn once, up to 16 MB each."""
-    return _weights(np.random.default_rng(seed), resamples, prompts)
+    return tuple(_blocks(seed, resamples, prompts))
 
 
-def _blocks(total: int, size: int) -> Iterator[int]:
-    for start in range(0, total, size):
-        yield min(size, total - start)
+def _blocks(seed: int, resamples: int, prompts: int) -> Iterator[Array]:
+    """How often each prompt was drawn, so many resamples at once as stay in a processor's cache."""
+    generator, size = np.random.default_rng(seed), max(1, _CELLS_AT_ONCE // prompts)
+    for start in range(0, resamples, size):
+        yield _weights(generator, min(size, resamples - start), prompts)
 
 
 def _weights(generator: np.random.Generator, resamples: int, prompts: int) -> Array:

@@ -47,11 +47,12 @@ class _Case:
 
 def decide(
     group: Sequence[Comparison],
-    all_of_them: Sequence[Comparison],
+    at_all_loads: Mapping[int, Sequence[Comparison]],
     thresholds: Thresholds,
     seed: int,
 ) -> WorkloadVerdict:
-    """``group`` are the points of one workload, ``all_of_them`` those of the sweep."""
+    """``group`` are the points of one workload, ``at_all_loads`` those of the sweep by setting, see
+    :func:`sweeper.judge.service.over_loads`."""
     forget()
     candidates = tuple(c for c in group if not c.point.is_baseline)
     real = [c for c in candidates if not c.synthetic]
@@ -61,19 +62,19 @@ def decide(
     if ranking.best is None:
         why = _nothing_compared(real)
         return _verdict(group, candidates, "inconclusive", why, to_conclude=(why,))
-    return _decided(group, candidates, all_of_them, ranking, thresholds, seed)
+    return _decided(group, candidates, at_all_loads, ranking, thresholds, seed)
 
 
 def _decided(
     group: Sequence[Comparison],
     candidates: tuple[Comparison, ...],
-    all_of_them: Sequence[Comparison],
+    at_all_loads: Mapping[int, Sequence[Comparison]],
     ranking: Ranking,
     thresholds: Thresholds,
     seed: int,
 ) -> WorkloadVerdict:
     cases = [
-        _case(c, baseline_of(c, group), all_of_them, candidates, ranking, thresholds)
+        _case(c, baseline_of(c, group), at_all_loads, candidates, ranking, thresholds)
         for c in candidates
         if c.number in ranking.speedups
     ]
@@ -114,7 +115,7 @@ def _to_conclude(undecided: Sequence[_Case]) -> Iterator[str]:
 def _case(
     one: Comparison,
     baseline: Comparison | None,
-    all_of_them: Sequence[Comparison],
+    at_all_loads: Mapping[int, Sequence[Comparison]],
     siblings: Sequence[Comparison],
     ranking: Ranking,
     thresholds: Thresholds,
@@ -124,7 +125,7 @@ def _case(
         output_answer(one, thresholds),
         candidates_answer(one, tokens_per_step(one), siblings, thresholds),
         pays_answer(one, break_even(one, baseline)),
-        service_answer(one, baseline, all_of_them, thresholds),
+        service_answer(one, baseline, at_all_loads, thresholds),
     )
     units = "batches" if one.point.load.batches else "prompts"
     slower, unsettled = speed(speedup, ranking.prompts, units, thresholds)

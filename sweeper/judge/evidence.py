@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.breakeven import family
 from sweeper.judge.compare import Comparison
-from sweeper.judge.service import highest_concurrency, holds, same_but_load
+from sweeper.judge.service import highest_concurrency, holds
 from sweeper.judge.shown import fixed, say
 from sweeper.judge.verdict import QUESTIONS, Answer, BreakEven, Evidence, State
 from sweeper.values import Thresholds
@@ -122,19 +122,19 @@ def _cheap(cost: Figure) -> Iterator[str]:
 def service_answer(
     one: Comparison,
     baseline: Comparison | None,
-    all_of_them: Sequence[Comparison],
+    at_all_loads: Mapping[int, Sequence[Comparison]],
     thresholds: Thresholds,
 ) -> Answer:
-    """Does the SLO hold under load?"""
+    """Does the SLO hold under load? ``at_all_loads``: :func:`sweeper.judge.service.over_loads`."""
     names = ("ttft_ms_p95", "ttft_ms_p99", "tpot_ms_p95", "tpot_ms_p99")
     found = [(name, one.latencies[name]) for name in names]
     found += [("goodput", one.goodput), ("slo_share", one.slo_share)]
     if baseline is not None:
         found.append(("slo_share_baseline", baseline.slo_share))
-    mine = highest_concurrency(same_but_load(all_of_them, one), thresholds)
+    mine = highest_concurrency(at_all_loads[one.number], thresholds)
     base = None
     if baseline is not None:
-        base = highest_concurrency(same_but_load(all_of_them, baseline), thresholds)
+        base = highest_concurrency(at_all_loads[baseline.number], thresholds)
     found += [
         (name, Figure(value=float(value)))
         for name, value in (("concurrency", mine), ("concurrency_baseline", base))

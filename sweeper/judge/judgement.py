@@ -8,6 +8,8 @@ from sweeper.judge.bootstrap import one_thread
 from sweeper.judge.compare import Comparison, compare, seed_of
 from sweeper.judge.decision import decide
 from sweeper.judge.recommend import recommendation, schedules
+from sweeper.judge.service import over_loads
+from sweeper.judge.shared import without_collector
 from sweeper.judge.verdict import (
     SYNTHETIC,
     Judgement,
@@ -31,18 +33,17 @@ def judge(folder: SweepFolder, thresholds: Thresholds | None = None) -> Judgemen
     """
     sweep = read_sweep(folder)
     limits = thresholds or asked(sweep, "verdict", Thresholds)
-    with one_thread():
+    with one_thread(), without_collector():
         comparisons = compare(folder)
-        found = tuple(
-            decide(group, comparisons, limits, seed_of(sweep)) for group in workloads(comparisons)
-        )
-    over_loads = schedules(found)
+        loads, seed = over_loads(comparisons), seed_of(sweep)
+        found = tuple(decide(group, loads, limits, seed) for group in workloads(comparisons))
+    by_load = schedules(found)
     return Judgement(
         sweep=sweep.id,
         comparisons=comparisons,
         workloads=found,
-        schedules=over_loads,
-        overall=_overall(found, over_loads),
+        schedules=by_load,
+        overall=_overall(found, by_load),
     )
 
 

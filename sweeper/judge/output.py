@@ -17,7 +17,7 @@ from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.distribution import Sampled
 from sweeper.judge.noise import Noise, gap
 from sweeper.judge.quality import QualityFigures
-from sweeper.judge.speedup import Pair, identical_share, same_output
+from sweeper.judge.speedup import Pair, same_output, share_of
 from sweeper.values import RequestRecord
 
 OutputState = Literal["right", "numerical", "wrong", "not measured"]
@@ -112,10 +112,12 @@ def output_check(
     """The check of one point; ``pairs`` are the baseline's answers and the point's."""
     if not greedy:
         return _of_samples(sampled, quality)
-    same = identical_share(pairs, greedy=greedy, seed=seed)
+    equal = [same_output(base, other) for base, other in pairs]
+    differing = [one for one, alike in zip(pairs, equal, strict=True) if not alike]
+    same = share_of(pairs, equal, seed=seed)
     if same.value is None:
         return no_output_check(same.reason, quality)
-    found = divergences(pairs, floor)
+    found = _divergences(differing, floor)
     state, sentence = _greedy(found, pairs, floor)
     return OutputCheck(
         state=state,
@@ -159,7 +161,7 @@ def _greedy(
     if wrong:
         return "wrong", f"{said}, {len(wrong)} of them {_worst(wrong)}; {noise}"
     expected, p = _excess(judged, pairs, floor)
-    largest = max(d.gap or 0.0 for d in judged)
+    largest = max(abs(d.gap or 0.0) for d in judged)
     rest = len(found) - len(judged)
     sentence = (
         f"{said}, each at a near tie (gaps up to {largest:.2g} nats); {noise} and would change "
@@ -196,12 +198,11 @@ def _excess(
     return expected, float(pdtrc(len(judged) - 1, met))
 
 
-def divergences(pairs: Sequence[Pair], floor: Noise) -> tuple[Divergence, ...]:
+def _divergences(differing: Sequence[Pair], floor: Noise) -> tuple[Divergence, ...]:
     """The first differing answer of every prompt that has one, the largest gap first."""
     first: dict[str, Pair] = {}
-    for base, other in pairs:
-        if not same_output(base, other):
-            first.setdefault(other.prompt_id, (base, other))
+    for base, other in differing:
+        first.setdefault(other.prompt_id, (base, other))
     found = (_divergence(base, other, floor) for base, other in first.values())
     return tuple(sorted(found, key=lambda d: (KINDS.index(d.kind), -(d.gap or 0.0))))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sweeper.judge.compare import Comparison
 from sweeper.values import Thresholds
@@ -32,15 +32,15 @@ def highest_concurrency(of_one_setting: Sequence[Comparison], thresholds: Thresh
     return found
 
 
-def same_but_load(all_of_them: Sequence[Comparison], one: Comparison) -> list[Comparison]:
-    """The points that differ from ``one`` in the load only, itself included."""
-    mine, server = _but_load(one), one.point.server.key
-    alike = (c for c in all_of_them if _but_load(c) == mine)
-    return [c for c in alike if c is one or c.point.server.key == server]
+def over_loads(all_of_them: Sequence[Comparison]) -> Mapping[int, Sequence[Comparison]]:
+    """By number of each point: the points that differ from it in the load only, itself included."""
+    found: dict[tuple[object, ...], list[Comparison]] = {}
+    for one in all_of_them:
+        found.setdefault(_but_load(one), []).append(one)
+    return {one.number: alike for alike in found.values() for one in alike}
 
 
 def _but_load(one: Comparison) -> tuple[object, ...]:
-    """What is quick to compare; the server's key is a hash over all of it."""
     point = one.point
     same = (point.dataset.digest, point.sampling.name, point.warm, point.before)
-    return (*same, point.method, point.gamma)
+    return (*same, point.method, point.gamma, point.server.key)

@@ -133,9 +133,14 @@ def identical_share(pairs: Sequence[Pair], *, greedy: bool, seed: int) -> Figure
     """
     if not greedy:
         return undefined("sampled output: strings differ even when distributions agree")
+    return share_of(pairs, [same_output(b, c) for b, c in pairs], seed=seed)
+
+
+def share_of(pairs: Sequence[Pair], those: Sequence[bool], *, seed: int) -> Figure:
+    """The share of ``those`` pairs among all, with its interval over prompts."""
     if not pairs:
         return undefined("no prompt in common with the baseline")
-    rows = np.array([(1, same_output(b, c)) for b, c in pairs], dtype=np.float64)
+    rows = np.array([(1, one) for one in those], dtype=np.float64)
     _, sums = sum_by_prompt([c.prompt_id for _, c in pairs], rows)
     boot = resample_sums(sums, names=("n", "same"), seed=seed)
     return boot.figure(lambda s: s["same"] / s["n"])

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sweeper.judge.bootstrap import Figure, resample_sums, sum_by_prompt, undefined
+from sweeper.judge.latency import Latency, Spread, latency
 from sweeper.measure.energy import NO_GPU
-from sweeper.measure.latency import Latency, Spread, latency
 from sweeper.values import Json, Load, RequestRecord, Slo
 
 LATENCIES = tuple(f"{name}_ms_p{p}" for name in ("ttft", "tpot") for p in (50, 95, 99))

@@ -91,17 +91,17 @@ def _steps(records: Sequence[RequestRecord]) -> _Steps:
     drafting = [(r, r.spec) for r in records if not r.error and r.spec and r.spec.drafted]
     spans = np.array([_span(r) for r, _ in drafting], dtype=np.float64).reshape(-1, 4)
     columns = tuple(zip(*(_counts(spec) for _, spec in drafting), strict=True)) or ((), (), ())
-    steps, drafted, accepted = map(_flat, columns)
-    each = np.array([len(one) for one in columns[0]], dtype=np.int64)
+    drafted, accepted = map(_flat, columns[1:])
+    each = np.array([len(one) for one in columns[1]], dtype=np.int64)
     begin, end, prompt, answer = np.repeat(spans, each, axis=0).T
     firsts = np.repeat(np.cumsum(each) - each, each)
-    share = (np.arange(len(steps)) - firsts + 0.5) / np.repeat(each, each)
+    share = (np.arange(len(drafted)) - firsts + 0.5) / np.repeat(each, each)
     whole = np.array([spec.per_step_drafted is None for _, spec in drafting], dtype=bool)
     share[np.repeat(whole, each)] = 1.0
     return _Steps(
         second=(begin + share * (end - begin)) / 1e9,
         length=prompt + share * answer,
-        steps=steps,
+        steps=np.repeat(np.array(columns[0], dtype=np.float64), each),
         drafted=drafted,
         accepted=accepted,
     )
@@ -113,11 +113,11 @@ def _span(record: RequestRecord) -> tuple[int, int, int, int]:
     return first, record.done_ns, record.prompt_tokens or 0, record.completion_tokens or 0
 
 
-def _counts(spec: SpecCounts) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Steps, drafted and accepted tokens of each entry of a request."""
+def _counts(spec: SpecCounts) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Steps an entry, and drafted and accepted tokens of each entry, of a request."""
     if spec.per_step_drafted is None or spec.per_step_accepted is None:
-        return (spec.verify_steps,), (spec.drafted,), (spec.accepted,)
-    return (1,) * len(spec.per_step_drafted), spec.per_step_drafted, spec.per_step_accepted
+        return spec.verify_steps, (spec.drafted,), (spec.accepted,)
+    return 1, spec.per_step_drafted, spec.per_step_accepted
 
 
 def _flat(parts: Sequence[Sequence[int]]) -> Array:

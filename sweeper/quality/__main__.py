@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sweeper.errors import UserError
+from sweeper.program import COMPLETE, parser_of, program
 from sweeper.quality.blind import export, read_back
 from sweeper.quality.grade import grade
 from sweeper.scores import Grader
@@ -27,21 +27,17 @@ exit status: 0 done, 2 DIR or the file cannot be used
 """
 
 
+@program("quality")
 def main(argv: Sequence[str] | None = None) -> int:
     """Grade, export or read; the return value is the exit status."""
     arguments = _parser().parse_args(argv)
     folder = SweepFolder(arguments.folder)
-    try:
-        sweep = read_sweep(folder)
-        grader = asked(sweep, "quality", Grader)
-        if arguments.grader:
-            grader = replace(grader, name=arguments.grader)
-        with only_writer(folder):
-            _do(folder, grader, arguments)
-    except UserError as problem:
-        print(f"sweeper.quality: {problem}", file=sys.stderr)
-        return 2
-    return 0
+    grader = asked(read_sweep(folder), "quality", Grader)
+    if arguments.grader:
+        grader = replace(grader, name=arguments.grader)
+    with only_writer(folder):
+        _do(folder, grader, arguments)
+    return COMPLETE
 
 
 def _do(folder: SweepFolder, grader: Grader, arguments: argparse.Namespace) -> None:
@@ -57,12 +53,7 @@ def _do(folder: SweepFolder, grader: Grader, arguments: argparse.Namespace) -> N
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.quality",
-        description="Grade the answers of a sweep, from its files.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("quality", "Grade the answers of a sweep, from its files.", EXAMPLES)
     names = ("by_dataset", "unit_tests", "exact_match", "validity", "judge_model")
     parser.add_argument("folder", metavar="DIR", type=Path, help="a sweep folder (sweep.json)")
     parser.add_argument("what", nargs="?", choices=("grade", "export", "read"), default="grade")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sweeper.errors import UserError
 from sweeper.judge.across import across
+from sweeper.program import COMPLETE, INCOMPLETE, parser_of, program
 from sweeper.report.changes import THRESHOLD, print_across, since
 from sweeper.report.outcome import console_here, write_report
 from sweeper.report.rollout import print_rollouts
@@ -29,22 +29,16 @@ exit status: 0 all points completed, 1 some did not, 2 DIR cannot be used, 130 i
 """
 
 
+@program("report")
 def main(argv: Sequence[str] | None = None) -> int:
     """Write and print the tables of one sweep; the return value is the exit status."""
-    arguments, console = _parser().parse_args(argv), console_here()
-    if arguments.no_color:
-        console = Console(highlight=False, width=console.width, no_color=True)
+    arguments = _parser().parse_args(argv)
+    console = console_here(color=not arguments.no_color)
     folders = [SweepFolder(path) for path in arguments.folders]
     complete = True
-    try:
-        for folder in folders:
-            complete = _report(console, folders[0], folder) and complete
-    except UserError as problem:
-        print(f"sweeper.report: {problem}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0 if complete else 1
+    for folder in folders:
+        complete = _report(console, folders[0], folder) and complete
+    return COMPLETE if complete else INCOMPLETE
 
 
 def _report(console: Console, first: SweepFolder, folder: SweepFolder) -> bool:
@@ -61,11 +55,8 @@ def _report(console: Console, first: SweepFolder, folder: SweepFolder) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.report",
-        description="Redo the tables and the page of a sweep from its files.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = parser_of(
+        "report", "Redo the tables and the page of a sweep from its files.", EXAMPLES
     )
     parser.add_argument(
         "folders",

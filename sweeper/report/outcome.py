@@ -14,6 +14,7 @@ from rich.console import Console
 from sweeper import store
 from sweeper.errors import PublishError
 from sweeper.judge.judgement import Judgement, judge
+from sweeper.program import COMPLETE, INCOMPLETE
 from sweeper.quality.grade import grade
 from sweeper.report.changes import Since
 from sweeper.report.mlflow import default_tracking_uri, publish
@@ -30,14 +31,15 @@ from sweeper.values import Event, Sweep
 SOON_S = 30.0
 """Between two publications while jobs run."""
 
-COMPLETE, INCOMPLETE, USER_MISTAKE, INTERRUPTED = 0, 1, 2, 130
 
+def console_here(color: bool = True) -> Console:
+    """The terminal as it is; a pipe or a file, which has no width, gets 120 columns.
 
-def console_here() -> Console:
-    """The terminal as it is; a pipe or a file, which has no width, gets 120 columns."""
-    probe = Console(highlight=False)
+    Without ``color`` as with NO_COLOR=1, which holds in any case.
+    """
+    probe = Console(highlight=False, no_color=None if color else True)
     wide = probe.is_terminal or "COLUMNS" in os.environ
-    return probe if wide else Console(highlight=False, width=120)
+    return probe if wide else Console(highlight=False, no_color=probe.no_color, width=120)
 
 
 def write_report(folder: SweepFolder, changes: Sequence[Since] = ()) -> tuple[Judgement, Path]:

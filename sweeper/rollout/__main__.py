@@ -10,8 +10,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sweeper.errors import StoreError, UserError
+from sweeper.errors import StoreError
 from sweeper.judge.policy import Version, by_version
+from sweeper.program import COMPLETE, INCOMPLETE, parser_of, program
 from sweeper.rollout.log import RolloutLog
 
 EXAMPLES = """\
@@ -24,20 +25,17 @@ exit status: 0 no collapse, 1 acceptance collapsed at a version, 2 a mistake
 """
 
 
+@program("rollout")
 def main(argv: Sequence[str] | None = None) -> int:
     """Print each log's versions; the return value is the exit status."""
     arguments, console = _parser().parse_args(argv), Console(highlight=False)
     collapsed = False
-    try:
-        for name, logs in _logs(arguments.paths):
-            versions = by_version(batch for log in logs for batch in log.batches())
-            if not versions:
-                raise StoreError(f"{name}: no batch that succeeded")
-            collapsed |= _print(console, name, versions)
-    except UserError as problem:
-        print(f"sweeper.rollout: {problem}", file=sys.stderr)
-        return 2
-    return 1 if collapsed else 0
+    for name, logs in _logs(arguments.paths):
+        versions = by_version(batch for log in logs for batch in log.batches())
+        if not versions:
+            raise StoreError(f"{name}: no batch that succeeded")
+        collapsed |= _print(console, name, versions)
+    return INCOMPLETE if collapsed else COMPLETE
 
 
 def _logs(paths: Sequence[Path]) -> Iterator[tuple[str, tuple[RolloutLog, ...]]]:
@@ -80,11 +78,8 @@ def _say(value: float | None, digits: int = 0) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sweeper.rollout",
-        description=__doc__.split(": ", 1)[1] if __doc__ else None,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = parser_of(
+        "rollout", "Acceptance by policy version, and an alarm where it collapsed.", EXAMPLES
     )
     parser.add_argument("paths", nargs="+", type=Path, help="a sweep's folder, or rollout logs")
     return parser

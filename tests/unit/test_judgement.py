@@ -14,6 +14,7 @@ from sweeper.judge.bootstrap import Figure
 from sweeper.judge.decision import decide
 from sweeper.judge.hurdles import prompts_needed
 from sweeper.judge.judgement import judge
+from sweeper.judge.service import over_loads
 from sweeper.judge.verdict import SYNTHETIC, Judgement, WorkloadVerdict
 from sweeper.judge.words import lines, recommended
 from sweeper.report.labels import groups, heading
@@ -179,12 +180,12 @@ def test_a_wrong_output_is_not_deployed(tmp_path: Path) -> None:
     comparisons = judged(tmp_path, BASE, FAST).comparisons
     check = replace(comparisons[1].output, state="wrong", sentence="2 of 12 answers are wrong")
     group = (comparisons[0], replace(comparisons[1], output=check))
-    strict = decide(group, group, Thresholds(), 0)
+    strict = decide(group, over_loads(group), Thresholds(), 0)
     assert (strict.verdict, strict.answers[0].state) == ("don't", "no")
     assert strict.sentence == (
         "ngram γ=2, the best of 1: the output is not right: 2 of 12 answers are wrong"
     )
-    assert decide(group, group, Thresholds(output="any"), 0).verdict == "deploy"
+    assert decide(group, over_loads(group), Thresholds(output="any"), 0).verdict == "deploy"
 
 
 def test_an_output_nobody_checked_is_open(tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_lost_quality_is_not_deployed(tmp_path: Path) -> None:
                          (Figure(value=-0.01, low=-0.2, high=0.0), "deploy")):  # fmt: skip
         check = replace(comparisons[1].output, quality_change=change)
         group = (comparisons[0], replace(comparisons[1], output=check))
-        assert decide(group, group, Thresholds(), 0).verdict == word
+        assert decide(group, over_loads(group), Thresholds(), 0).verdict == word
 
 
 def test_what_was_not_measured_keeps_a_dont_open(tmp_path: Path) -> None:

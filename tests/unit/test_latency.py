@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweeper.measure.latency import latency, spread_of
+from sweeper.judge.latency import latency, spread_of
 from sweeper.measure.throughput import load_warnings, measuring_window, throughput
 from sweeper.values import Load, RequestRecord, Slo
 from tests.unit.sweeps import record

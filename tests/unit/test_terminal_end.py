@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.report.outcome import INCOMPLETE, report
+from sweeper.program import INCOMPLETE
+from sweeper.report.outcome import report
 from sweeper.report.slices import SliceTable
 from sweeper.report.slicetable import parts
 from sweeper.report.terminal import say_words

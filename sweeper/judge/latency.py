@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweeper.judge.bootstrap import Array, quantile, resample_sums
 from sweeper.measure.throughput import Throughput, throughput
 from sweeper.measure.times import chunk_gaps_ms, e2e_ms, late_ms, tpot_ms, ttft_ms
 from sweeper.values import Load, RequestRecord, Slo
-
-Array = NDArray[np.float64]
-
-RESAMPLES = 2000
-_CELLS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,48 +102,18 @@ def spread_of(
     if not len(values):
         return Spread(reason=missing)
     _, places = np.unique(prompts, return_inverse=True)  # of those that have a value
-    p50, p90, p95, p99 = (float(p) for p in np.percentile(values, (50, 90, 95, 99)))
     numbers = np.bincount(places).astype(np.float64)
-    sums = np.stack([np.bincount(places, weights=values), numbers])
-    low, high = _interval(sums, seed)
+    sums = np.stack([np.bincount(places, weights=values), numbers], axis=1)
+    mean = resample_sums(sums, names=("sum", "n"), seed=seed).figure(lambda s: s["sum"] / s["n"])
+    ordered = np.sort(values)
     return Spread(
         count=len(values),
-        mean=float(values.mean()),
-        low=low,
-        high=high,
-        p50=p50,
-        p90=p90,
-        p95=p95,
-        p99=p99,
+        mean=mean.value,
+        low=mean.low,
+        high=mean.high,
+        p50=quantile(ordered, 0.5),
+        p90=quantile(ordered, 0.9),
+        p95=quantile(ordered, 0.95),
+        p99=quantile(ordered, 0.99),
         reason=f"of {len(values)} values" if len(values) < 100 else "",
     )
-
-
-def _interval(sums: Array, seed: int) -> tuple[float | None, float | None]:
-    """95 % percentile interval of the mean over resampled prompts; none of a single prompt.
-
-    ``sums`` are those of the values, and their numbers, one column a prompt.
-    """
-    prompts = sums.shape[1]
-    if prompts < 2:
-        return None, None
-    if RESAMPLES * prompts <= _CELLS_AT_ONCE:
-        drawn = sums @ _counts(seed, prompts)
-    else:
-        generator, size = np.random.default_rng(seed), max(1, _CELLS_AT_ONCE // prompts)
-        blocks = (min(size, RESAMPLES - at) for at in range(0, RESAMPLES, size))
-        drawn = np.hstack([sums @ _drawn(generator, prompts, block) for block in blocks])
-    low, high = np.percentile(drawn[0] / drawn[1], (2.5, 97.5))
-    return float(low), float(high)
-
-
-@lru_cache(maxsize=4)
-def _counts(seed: int, prompts: int) -> Array:
-    """Points of one sweep mostly have equally many prompts: drawn once, up to 16 MB each."""
-    return _drawn(np.random.default_rng(seed), prompts, RESAMPLES)
-
-
-def _drawn(generator: np.random.Generator, prompts: int, resamples: int) -> Array:
-    """How often each prompt was drawn, one column a resample."""
-    drawn = generator.multinomial(prompts, np.full(prompts, 1 / prompts), size=resamples)
-    return np.ascontiguousarray(drawn.T.astype(np.float64))
