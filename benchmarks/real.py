@@ -36,25 +36,29 @@ def vllm(model: str) -> Iterator[str]:
     place = ("--host", "127.0.0.1", "--port", str(port), "--served-model-name", "model")
     entry = (sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model)
     with TemporaryFile() as log:
-        process = subprocess.Popen([*entry, *FLAGS, *place], stdout=log, stderr=log)
+        env = {"VLLM_CPU_KVCACHE_SPACE": "1"} | os.environ
+        process = subprocess.Popen([*entry, *FLAGS, *place], stdout=log, stderr=log, env=env)
         try:
-            wait(process, f"http://127.0.0.1:{port}/health")
+            if not ready(process, f"http://127.0.0.1:{port}/health"):
+                log.seek(0)
+                said = b"".join(log.readlines()[-30:]).decode(errors="replace")
+                raise SystemExit(f"{said}\nvLLM exited with {process.returncode}")
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
             process.wait()
 
 
-def wait(process: subprocess.Popen[bytes], url: str) -> None:
-    while True:
-        if process.poll() is not None:
-            raise SystemExit(f"vLLM exited with {process.returncode}")
+def ready(process: subprocess.Popen[bytes], url: str) -> bool:
+    """Waits until the server answers, or has ended."""
+    while process.poll() is None:
         try:
             urllib.request.urlopen(url, timeout=5).close()
         except OSError:
             time.sleep(1.0)
         else:
-            return
+            return True
+    return False
 
 
 def figures(found: Outcome) -> tuple[float, float, float]:
