@@ -181,7 +181,9 @@ def _tie(chosen: _Case, ranking: Ranking) -> str:
         f"{c.point.label} ({say(Figure(value=ranking.speedups[c.number].value))})"
         for c in sorted(alike, key=lambda c: -(ranking.speedups[c.number].value or 0.0))
     )
-    return f"; not told apart from {named}: the smaller γ is taken"
+    larger = any(c.point.gamma > chosen.one.point.gamma for c in alike)
+    rule = "the smaller γ" if larger else "of equal γ the faster"
+    return f"; not told apart from {named}: {rule} is taken"
 
 
 def baseline_of(one: Comparison, group: Sequence[Comparison]) -> Comparison | None:

@@ -75,6 +75,14 @@ def test_a_workload_is_one_target_dataset_sampling_and_load(tmp_path: Path) -> N
     assert [b.number for w in found.workloads for b in w.baselines] == [0, 1]
 
 
+def test_of_equal_gamma_the_faster_wins_a_tie(tmp_path: Path) -> None:
+    alike = replace(AS_FAST, point=point("suffix", 2))
+    workload = only(judged(tmp_path, BASE, FAST, alike))
+    assert workload.recommended is not None
+    assert workload.recommended.point.label == "suffix γ=2"
+    assert workload.sentence.endswith("from ngram γ=2 (2.01): of equal γ the faster is taken")
+
+
 def test_the_smaller_gamma_wins_a_tie(tmp_path: Path) -> None:
     found = judged(tmp_path, BASE, FAST, AS_FAST, SLOW)
     workload = only(found)
