@@ -99,8 +99,26 @@ def acceptance(
 
 
 def quantities(good: Sequence[RequestRecord]) -> Array:
-    """What :func:`rates` sums, one row a request."""
-    return np.array([_row(r) for r in good], dtype=np.float64).reshape(len(good), len(_POOLED))
+    """What :func:`rates` sums, one row a request: the quantities of ``_POOLED``; those
+    ``…_of_known`` need both sources."""
+    specs = [r.spec or NOTHING for r in good]
+    steps = np.array([r.decode_steps for r in good], dtype=np.float64)  # None becomes NaN
+    verify = np.array([s.verify_steps for s in specs], dtype=np.float64)
+    # The first token of an answer comes from prefill, not from a decode step.
+    emitted = np.array([(r.completion_tokens or 0) - r.answers for r in good], dtype=np.float64)
+    counted, known = ~np.isnan(steps), np.array([r.spec is not None for r in good], dtype=bool)
+    steps[~counted] = 0.0
+    return np.column_stack(
+        [
+            verify,
+            np.array([s.drafted for s in specs], dtype=np.float64),
+            np.array([s.accepted for s in specs], dtype=np.float64),
+            steps,
+            np.where(counted, np.maximum(emitted, 0), 0),
+            np.where(counted & known, verify, 0),
+            np.where(counted & known, steps, 0),
+        ]
+    )
 
 
 def rates(records: Sequence[RequestRecord], table: Array, *, seed: int) -> Rates:
@@ -151,23 +169,6 @@ def _state(counted: Sequence[SpecCounts], baseline: bool) -> State:
     if not any(c.accepted for c in counted):
         return "drafted but nothing accepted"
     return "drafted"
-
-
-def _row(record: RequestRecord) -> tuple[float, ...]:
-    """The quantities of one request, those of ``_POOLED``; ``…_of_known`` need both sources."""
-    spec, steps = record.spec or NOTHING, record.decode_steps
-    both = record.spec is not None and steps is not None
-    # The first token of an answer comes from prefill, not from a decode step.
-    emitted = max((record.completion_tokens or 0) - record.answers, 0)
-    return (
-        spec.verify_steps,
-        spec.drafted,
-        spec.accepted,
-        steps or 0,
-        emitted if steps is not None else 0,
-        spec.verify_steps if both else 0,
-        (steps or 0) if both else 0,
-    )
 
 
 def _of_drafts(boot: Bootstrap, state: State, formula: Literal["A/D", "1+A/S"]) -> Figure:

@@ -37,7 +37,11 @@ TOGETHER = 16
 
 def compare(folder: SweepFolder) -> tuple[Comparison, ...]:
     """All points in order of their numbers, measured or not."""
-    sweep = read_sweep(folder)
+    return compare_all(folder, read_sweep(folder))
+
+
+def compare_all(folder: SweepFolder, sweep: Sweep) -> tuple[Comparison, ...]:
+    """:func:`compare` of a ``folder`` whose ``sweep`` is read already."""
     seed, slo, missing = seed_of(sweep), asked(sweep, "slo", Slo), _missing(sweep)
     points = sweep.plan.points
     numbered = {p.number: p for p in points}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sweeper.judge.bootstrap import one_thread
-from sweeper.judge.compare import Comparison, compare, seed_of
+from sweeper.judge.compare import Comparison, compare_all, seed_of
 from sweeper.judge.decision import decide
 from sweeper.judge.recommend import recommendation, schedules
 from sweeper.judge.service import over_loads
@@ -34,7 +34,7 @@ def judge(folder: SweepFolder, thresholds: Thresholds | None = None) -> Judgemen
     sweep = read_sweep(folder)
     limits = thresholds or asked(sweep, "verdict", Thresholds)
     with one_thread(), without_collector():
-        comparisons = compare(folder)
+        comparisons = compare_all(folder, sweep)
         loads, seed = over_loads(comparisons), seed_of(sweep)
         found = tuple(decide(group, loads, limits, seed) for group in workloads(comparisons))
     by_load = schedules(found)

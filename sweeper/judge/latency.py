@@ -66,12 +66,9 @@ def latency(
     prompts = np.array([index.setdefault(r.prompt_id, len(index)) for r in good], dtype=np.int64)
 
     def spread(values: Iterable[float | None], missing: str) -> Spread:
-        found = list(values)
-        if found.count(None) == len(found):
-            return Spread(reason=why or missing)
-        there = [at for at, value in enumerate(found) if value is not None]
-        numbers = np.array([value for value in found if value is not None], dtype=np.float64)
-        return spread_of(prompts[there], numbers, seed=seed, missing=missing)
+        found = np.array(list(values), dtype=np.float64)  # None becomes NaN
+        there = ~np.isnan(found)
+        return spread_of(prompts[there], found[there], seed=seed, missing=why or missing)
 
     gaps = [chunk_gaps_ms(r) for r in good]
     all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweeper.judge.bootstrap import (
     Array,
@@ -21,6 +19,7 @@ from sweeper.judge.bootstrap import (
     sum_by_prompt,
     undefined,
 )
+from sweeper.measure.stretches import flat
 from sweeper.values import SpecCounts
 
 UNKNOWN_LENGTHS = "draft lengths vary and were not recorded step by step"
@@ -107,17 +106,12 @@ def _drafted_and_reached(
         return None
     lengths = [specs[n].per_step_drafted or () for n in short]
     rows = np.repeat(np.arange(len(short)), [len(one) for one in lengths])
-    d, k = _flat(lengths), _flat([specs[n].per_step_accepted or () for n in short])
+    d, k = flat(lengths), flat([specs[n].per_step_accepted or () for n in short])
     for i in range(1, length + 1):
         long_enough = d >= i
         drafted[short, i - 1] = np.bincount(rows[long_enough], minlength=len(short))
         reached[short, i - 1] = np.bincount(rows[long_enough & (k >= i - 1)], minlength=len(short))
     return drafted, reached
-
-
-def _flat(parts: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    total = sum(len(part) for part in parts)
-    return np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=total)
 
 
 def _share(boot: Bootstrap, i: int, among: str, known: bool) -> Figure:

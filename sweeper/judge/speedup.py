@@ -48,8 +48,11 @@ class Paired:
 
     def of(self, prompts: Iterable[str]) -> Paired:
         """The rows of those of ``prompts`` that are there, in the order of ``prompts``."""
+        wanted = tuple(prompts)
+        if wanted == self.prompts:
+            return self
         at = {prompt: n for n, prompt in enumerate(self.prompts)}
-        kept = tuple(prompt for prompt in prompts if prompt in at)
+        kept = tuple(prompt for prompt in wanted if prompt in at)
         return Paired(kept, self.table[[at[prompt] for prompt in kept]])
 
     def speedup(self, *, by_tpot: bool, seed: int) -> Figure:
@@ -92,8 +95,7 @@ def pair(baseline: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) 
 
 def paired(pairs: Sequence[Pair]) -> Paired:
     """The sums of both arms by prompt."""
-    rows = [_sums(b) + _sums(c) for b, c in pairs]
-    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(COLUMNS))
+    table = np.hstack([_columns([b for b, _ in pairs]), _columns([c for _, c in pairs])])
     return Paired(*sum_by_prompt([c.prompt_id for _, c in pairs], table))
 
 
@@ -140,7 +142,7 @@ def share_of(pairs: Sequence[Pair], those: Sequence[bool], *, seed: int) -> Figu
     """The share of ``those`` pairs among all, with its interval over prompts."""
     if not pairs:
         return undefined("no prompt in common with the baseline")
-    rows = np.array([(1, one) for one in those], dtype=np.float64)
+    rows = np.column_stack([np.ones(len(pairs)), np.array(those, dtype=np.float64)])
     _, sums = sum_by_prompt([c.prompt_id for _, c in pairs], rows)
     boot = resample_sums(sums, names=("n", "same"), seed=seed)
     return boot.figure(lambda s: s["same"] / s["n"])
@@ -192,12 +194,16 @@ def same_output(one: RequestRecord, other: RequestRecord) -> bool:
     return one.token_ids == other.token_ids
 
 
-def _sums(record: RequestRecord) -> tuple[float, ...]:
-    tokens, seconds = record.completion_tokens or 0, decode_seconds(record)
-    return (
-        record.request_time_s,
-        tokens,
-        np.nan if seconds is None else seconds,
-        np.nan if seconds is None else max(tokens - 1, 0),
-        np.nan if record.decode_steps is None else record.decode_steps,
+def _columns(records: Sequence[RequestRecord]) -> Array:
+    """The columns :data:`OF_ARM`, one row a request; numpy makes a ``None`` NaN."""
+    tokens = np.array([r.completion_tokens or 0 for r in records], dtype=np.float64)
+    seconds = np.array([decode_seconds(r) for r in records], dtype=np.float64)
+    return np.column_stack(
+        [
+            np.array([r.done_ns - r.sent_ns for r in records], dtype=np.float64) / 1e9,
+            tokens,
+            seconds,
+            np.where(np.isnan(seconds), np.nan, np.maximum(tokens - 1, 0)),
+            np.array([r.decode_steps for r in records], dtype=np.float64),
+        ]
     )

@@ -76,8 +76,10 @@ def timing(
     if not good:
         return unmeasured_timing("no request succeeded")
     found = latency(records, load, slo=slo, seed=seed)
-    rows = [(1, (r.done_ns - r.sent_ns) / 1e9, r.completion_tokens or 0) for r in good]
-    _, sums = sum_by_prompt([r.prompt_id for r in good], np.array(rows, dtype=np.float64))
+    seconds = np.array([r.done_ns - r.sent_ns for r in good], dtype=np.float64) / 1e9
+    tokens = np.array([r.completion_tokens or 0 for r in good], dtype=np.float64)
+    table = np.column_stack([np.ones(len(good)), seconds, tokens])
+    _, sums = sum_by_prompt([r.prompt_id for r in good], table)
     boot = resample_sums(sums, names=("n", "s", "tokens"), seed=seed)
     window = _of_window(found, found.throughput.output_tokens_per_s)
     return Timing(
