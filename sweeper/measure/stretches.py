@@ -91,7 +91,7 @@ def _steps(records: Sequence[RequestRecord]) -> _Steps:
     drafting = [(r, r.spec) for r in records if not r.error and r.spec and r.spec.drafted]
     spans = np.array([_span(r) for r, _ in drafting], dtype=np.float64).reshape(-1, 4)
     columns = tuple(zip(*(_counts(spec) for _, spec in drafting), strict=True)) or ((), (), ())
-    drafted, accepted = map(flat, columns[1:])
+    drafted, accepted = (flat(c).astype(np.float64) for c in columns[1:])
     each = np.array([len(one) for one in columns[1]], dtype=np.int64)
     begin, end, prompt, answer = np.repeat(spans, each, axis=0).T
     firsts = np.repeat(np.cumsum(each) - each, each)
