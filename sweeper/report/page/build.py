@@ -46,6 +46,11 @@ EMBED_BYTES = 3_000_000
 OPEN_SECTIONS = 6
 """Workloads whose plots are drawn at once; the others when they are opened or printed."""
 ALWAYS_SHOWN = ("dataset",)
+_TEXTS = {
+    name: (Path(__file__).parent / name).read_text(encoding="utf-8")
+    for name in ("page.html.j2", "page.css", "page.js")
+}
+"""Read with the program and not hours later, when the files may be those of another version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +173,8 @@ def _render(
     shown = [n for n in FACETS[:4] if n in ALWAYS_SHOWN or n in {c.name for c in choices}]
     return _template("page.html.j2").render(
         title=f"Speculative decoding: sweep {sweep.id}",
-        css=Markup(_text("page.css")),
-        js=Markup(_text("page.js")),
+        css=Markup(_TEXTS["page.css"]),
+        js=Markup(_TEXTS["page.js"]),
         sweep=sweep,
         completed=sum(c.completed for c in comparisons),
         synthetic=any(c.synthetic for c in comparisons),
@@ -224,8 +229,4 @@ def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False
     )
-    return environment.from_string(_text(name))
-
-
-def _text(name: str) -> str:
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return environment.from_string(_TEXTS[name])
