@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.measure.stretches import by_length, over_time
+from sweeper.measure.stretches import by_length, flat, over_time
 from sweeper.measure.windows import dead_windows
 from sweeper.values import RequestRecord, SpecCounts
 from tests.unit.sweeps import record
@@ -118,3 +118,8 @@ def test_without_arrays_of_steps_the_histogram_tells_the_refused_ones() -> None:
     alive = [at(n, drafts((3, 3, 0), detailed=False)) for n in range(5)]
     frozen = [at(n, drafts((0, 0, 0), detailed=False)) for n in range(5, 10)]
     assert dead_windows([*alive, *frozen]) == ["no draft was accepted from 6.0 s to 10.0 s"]
+
+
+def test_counts_too_large_for_a_byte_are_counts_too() -> None:
+    assert flat([(1, 2), (300,)]).tolist() == [1, 2, 300]
+    assert flat([(0, 255), ()]).tolist() == [0, 255]
