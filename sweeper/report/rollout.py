@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rich.console import Console, JustifyMethod
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from sweeper.judge.bootstrap import Figure
@@ -14,6 +13,8 @@ from sweeper.judge.judgement import Judgement
 from sweeper.judge.rollout import Rollout
 from sweeper.judge.shown import say
 from sweeper.report.labels import NOT_MEASURED, heading, labels
+from sweeper.report.slices import SliceTable
+from sweeper.report.slicetable import print_parts
 from sweeper.report.wording import escape
 
 _HEADER = (
@@ -23,16 +24,10 @@ _HEADER = (
 
 
 def print_rollouts(console: Console, judgement: Judgement) -> None:
-    """Nothing where no point is a rollout."""
+    """Nothing where no point is a rollout; in parts where a table is wider than the terminal."""
     for title, rows in _tables(judgement):
-        table = Table(title=Text(title), box=None, title_justify="left")
-        for name in _HEADER:
-            side: JustifyMethod = "left" if name == _HEADER[0] else "right"
-            wraps = name in _HEADER[-2:]  # the others are short, and read badly in two lines
-            table.add_column(Text(name), justify=side, no_wrap=not wraps, overflow="fold")
-        for row in rows:
-            table.add_row(*map(Text, row))
-        console.print(table)
+        console.print(Text(title, style="bold"))
+        print_parts(console, SliceTable(title=title, rows=(_HEADER, *rows)), names=1)
 
 
 def rollouts_markdown(judgement: Judgement) -> tuple[str, ...]:

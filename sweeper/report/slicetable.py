@@ -22,18 +22,24 @@ def print_slices(console: Console, group: Group) -> None:
     """Every table of a group, in parts where it is wider than the terminal."""
     for found in small_tables(group, intervals=False):
         console.print(Text(f"{found.title} ({found.key})", style="bold"))
-        for columns in parts(found, console.width):
-            console.print(_table(found, columns))
-            console.print()
+        print_parts(console, found)
 
 
-def parts(found: SliceTable, width: int) -> Iterator[tuple[int, ...]]:
-    """Numbers of the columns of each part; a single setting that is too wide stands alone."""
-    widths = [GAP + max(map(cell_len, column)) for column in zip(*found.rows, strict=True)]
-    names = tuple(range(NAMES))
-    room = width - sum(widths[:NAMES])
+def print_parts(console: Console, found: SliceTable, names: int = NAMES) -> None:
+    """The table without its title, in as many parts as the terminal's width asks for."""
+    for columns in parts(found, console.width, names):
+        console.print(_table(found, columns))
+        console.print()
+
+
+def parts(found: SliceTable, width: int, begin: int = NAMES) -> Iterator[tuple[int, ...]]:
+    """Numbers of the columns of each part, all of which ``begin`` with the same; a single column
+    that is too wide stands alone."""
+    widths = [GAP + max(map(_width, column)) for column in zip(*found.rows, strict=True)]
+    names = tuple(range(begin))
+    room = width - sum(widths[:begin])
     now: list[int] = []
-    for column in range(NAMES, len(widths)):
+    for column in range(begin, len(widths)):
         if now and sum(widths[c] for c in (*now, column)) > room:
             yield names + tuple(now)
             now = []
@@ -42,11 +48,15 @@ def parts(found: SliceTable, width: int) -> Iterator[tuple[int, ...]]:
         yield names + tuple(now)
 
 
+def _width(cell: str) -> int:
+    return max(map(cell_len, cell.split("\n")))
+
+
 def _table(found: SliceTable, columns: tuple[int, ...]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     head, *rows = found.rows
     for column in columns:
-        table.add_column(Text(head[column]), justify="right" if head[column] else "left")
+        table.add_column(Text(head[column]), justify="right" if column and head[column] else "left")
     for cells in rows:
         table.add_row(*(Text(cells[column]) for column in columns))
     return table

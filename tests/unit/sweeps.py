@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sweeper.store import SweepFolder, to_json, write_json
 from sweeper.values import (
@@ -18,6 +21,7 @@ from sweeper.values import (
     Point,
     PointResult,
     RequestRecord,
+    RolloutBatch,
     Sampling,
     ServerSpec,
     SpecCounts,
@@ -59,6 +63,8 @@ class Made:
     failed: int = 0
     provenance: dict[str, Any] = field(default_factory=lambda: PROVENANCE)
     counters: dict[str, Any] = field(default_factory=dict)
+    batches: tuple[RolloutBatch, ...] = ()
+    wall_s: float = 6.0
 
 
 def point(method: str, gamma: int, /, **changes: Any) -> Point:
@@ -159,6 +165,8 @@ def _write(sweep_folder: SweepFolder, planned: PlannedPoint, made: Made) -> None
     for one in made.records:
         files.path.mkdir(parents=True, exist_ok=True)
         files.append(one)
+    for batch in made.batches:
+        files.append_batch(batch)
     if made.result is True:
         write_json(files.result, to_json(_result(planned, made)))
         files.config.write_text(f"method: {planned.point.method}\n", encoding="utf-8")
@@ -177,9 +185,38 @@ def _result(planned: PlannedPoint, made: Made) -> PointResult:
         requests=len(made.records),
         failed=made.failed,
         started_at="2026-01-31T12:00:05+00:00",
-        wall_s=6.0,
+        wall_s=made.wall_s,
         server_folder="servers/x",
         counters=made.counters,
         warnings=(),
         provenance=made.provenance,
     )
+
+
+def rollouts(method: str, gamma: int, seconds: Sequence[float], **changes: Any) -> Made:
+    """Batches of two prompts with four samples each, one batch for every entry of ``seconds``."""
+    sampling = replace(GREEDY, name="rollout", temperature=1.0, n=4)
+    made = point(
+        method, gamma, load=Load(name="rollout", batch_prompts=2), sampling=sampling, **changes
+    )
+    clocks = np.cumsum([0.0, *seconds])
+    records = tuple(
+        record(
+            f"p{2 * batch + prompt}", seconds=float(end), sent_ns=round(start * 1e9),
+            repeat=sample, tokens=20 + prompt, steps=None,
+        )
+        for batch, (start, end) in enumerate(pairwise(clocks))
+        for prompt in range(2)
+        for sample in range(4)
+    )  # fmt: skip
+    drafted = {} if made.is_baseline else {"drafts": 40, "drafted": 120, "accepted": 60 - gamma}
+    batches = tuple(
+        RolloutBatch(
+            policy_version="0", batch=n, prompts=2, sequences=8, seconds=took, tokens=164,
+            decode_steps=100 + n, tail_s=0.3 * took, **drafted,
+        )
+        for n, took in enumerate(seconds)
+    )  # fmt: skip
+    rescored = {"mean_absolute_difference": 0.012, "largest_difference": 0.345, "tokens": 64}
+    counters = {"rescore": rescored | {"sequences": 4}}
+    return Made(point=made, records=records, batches=batches, counters=counters)

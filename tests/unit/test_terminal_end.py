@@ -15,7 +15,7 @@ from sweeper.report.outcome import report
 from sweeper.report.slices import SliceTable
 from sweeper.report.slicetable import parts
 from sweeper.report.terminal import say_words
-from tests.unit.sweeps import Made, counts, folder, point, record
+from tests.unit.sweeps import Made, counts, folder, point, record, rollouts
 
 SETTINGS = {"seed": 0, "tracker": "none", "tracking_uri": None, "experiment": "x"}
 RECORDS = tuple(
@@ -59,6 +59,24 @@ def test_tables_by_category_are_cut_into_parts_that_fit(tmp_path: Path, width: i
     heads = [line for line in lines[start:end] if "requests" in line and "γ=2" in line]
     assert " ".join(heads).count("draft_model γ=2") == 2  # acceptance, speed-up
     assert "…" not in "".join(lines[start:end])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_figure_of_a_rollout_is_cut_however_narrow_the_screen(
+    tmp_path: Path, width: int
+) -> None:
+    base = rollouts("none", 0, [2.0 + n / 10 for n in range(6)])
+    drafts = rollouts("draft_model", 4, [1.5 + n / 20 for n in range(6)])
+    lines = shown(tmp_path, base, drafts, BROKEN, width=width)
+    start = next(n for n, line in enumerate(lines) if line.startswith("rollouts · "))
+    end = next(n for n, line in enumerate(lines) if line.startswith("files: "))
+    table = lines[start + 1 : end]
+    assert max(map(len, table)) <= width
+    rows = " ".join(line for line in table if line.startswith("draft_model γ=4"))
+    for figure in ("1.62", "100.9", "0.467", "1.52", "30%", "agree 0.012 0.345", "1.38 ["):
+        assert f" {figure}" in rows, figure
+    heads = " ".join(line for line in table if not line.startswith(("draft_model", "none")))
+    assert "verdict" in heads and "speed-up" in heads
 
 
 def test_a_setting_wider_than_the_screen_stands_alone() -> None:
