@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from sweeper.plan.amount import requests_of, rounds_of
 from sweeper.plan.parallel import gpus
 from sweeper.plan.past import Past, PastPoint
 from sweeper.values import Group, Plan, PlannedPoint, Point
@@ -179,14 +180,14 @@ def _point_s(point: Point, past: Past, said: _Said) -> float:
     before = (load.warmup_requests + 1) * one
     if load.duration_s is not None:
         return before + load.duration_s + one
-    requests = load.requests or point.dataset.prompts * point.repeats
-    if load.name == "open" and load.rate:
-        return before + requests / load.rate + one
-    return before + requests * one / load.concurrency
+    if load.name == "open" and load.rate:  # prompts arrive, further turns follow their answers
+        arrivals = load.requests or point.dataset.prompts * point.repeats
+        return before + arrivals / load.rate + one
+    return before + rounds_of(point, requests_of(point)) * one
 
 
 def _request_s(point: Point, past: Past, said: _Said) -> float:
-    """Seconds of one request, scaled by the longest answer where that was another."""
+    """Seconds of one request or batch, scaled by the longest answer where that was another."""
     nearest = _nearest(point, past.points)
     if not nearest:
         said.assumed.add(f"{TOKEN_S:g} s a token of one stream, every answer at its longest")
@@ -222,7 +223,7 @@ def _likeness(point: Point, other: PastPoint) -> tuple[bool, ...]:
 def _seconds_each(past: PastPoint) -> float:
     """Of one request: the inverse of how :func:`_point_s` puts them together."""
     load = past.point.load
-    rounds = past.requests / load.concurrency + load.warmup_requests + 1
+    rounds = rounds_of(past.point, past.requests) + load.warmup_requests + 1
     return past.seconds / rounds
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.durations import clock
+from sweeper.plan.amount import requests_of
 from sweeper.report.jobtable import job_line, job_table
 from sweeper.values import Event, PlannedPoint
 
@@ -41,7 +42,9 @@ class Watch:
     _live: Live | None = None
     _starts: list[float] = field(default_factory=list)
     _begun: int = 0
-    _requests: list[float] = field(default_factory=list)
+    _sent: dict[int | None, int] = field(default_factory=dict)
+    _took: dict[int | None, float] = field(default_factory=dict)
+    _told: dict[int | None, int] = field(default_factory=dict)
     _in_point: int = 0
     _tokens: int = 0
     _seconds: float = 0.0
@@ -116,22 +119,25 @@ class Watch:
         self._in_point, self._tokens, self._seconds = 0, 0, 0.0
         self._accepted = self._drafted = 0
         self._last_line = self._point_began = time.monotonic()
-        self._status = f"{self._name(event.point)}: 0/{event.total} requests"
+        self._told[event.point] = event.total
+        self._status = f"{self._name(event.point)}: {self._of(event)} requests"
 
     def _request(self, event: Event) -> None:
         load = self._planned(event.point).point.load
-        self._requests.append(event.request_s / load.concurrency)
-        self._in_point = event.done
+        self._sent[event.point] = self._in_point = event.done
         self._tokens += event.tokens
         alone = self._seconds + event.request_s
         self._seconds = time.monotonic() - self._point_began if load.overlapping else alone
+        if load.name in ("sequential", "closed"):
+            shared = event.request_s / load.concurrency
+            self._took[event.point] = self._took.get(event.point, 0.0) + shared
+        else:  # how many are under way together is not known
+            self._took[event.point] = self._seconds
         self._accepted += event.accepted
         self._drafted += event.drafted
         rate = f", {self._tokens / self._seconds:.1f} tok/s" if self._seconds else ""
         share = f", A/D {self._accepted / self._drafted:.2f}" if self._drafted else ""
-        self._status = (
-            f"{self._name(event.point)}: {event.done}/{event.total} requests{rate}{share}"
-        )
+        self._status = f"{self._name(event.point)}: {self._of(event)} requests{rate}{share}"
         if time.monotonic() - self._last_line > _LINE_EVERY_S and not self._live:
             self._say(self._status, left=True)
 
@@ -178,13 +184,22 @@ class Watch:
         line = f"{time.strftime('%H:%M:%S')} {text}{self._left() if left else ''}"
         self.console.print(Text(line, style=style), soft_wrap=True)
 
+    def _of(self, event: Event) -> str:
+        return f"{event.done}/{self._asked(self._planned(event.point))}"
+
+    def _asked(self, planned: PlannedPoint) -> int:
+        """Requests of a point: what was planned until it says or sends more."""
+        known = (found.get(planned.number, 0) for found in (self._told, self._sent))
+        return max(requests_of(planned.point), *known)
+
     @property
     def _total(self) -> int:
-        return sum(_asked(p) for p in self.points)
+        return sum(map(self._asked, self.points))
 
     @property
     def _done(self) -> int:
-        return sum(_asked(p) for p in self.points if p.number in self._ended) + self._in_point
+        ended = sum(self._asked(p) for p in self.points if p.number in self._ended)
+        return ended + self._in_point
 
     def _left(self) -> str:
         """``", about 3m20s left"`` once there is something to go by."""
@@ -196,14 +211,13 @@ class Watch:
             running = sum(row.text == "running" for row in self._jobs.values()) or 1
             mean = sum(self._walls) / len(self._walls)
             return (len(self.points) - len(self._ended)) * mean / running
-        if not self._requests or not self._starts:
+        if not self._sent or not self._starts:
             left = self.expected_s - (time.monotonic() - self.began)
             return left if self.expected_s and not self._jobs else None
         requests = max(0, self._total - self._done)
         starts = max(0, self.servers - self._begun)
-        return requests * sum(self._requests) / len(self._requests) + starts * sum(
-            self._starts
-        ) / len(self._starts)
+        each = sum(self._took.values()) / sum(self._sent.values())
+        return requests * each + starts * sum(self._starts) / len(self._starts)
 
     def _view(self) -> Table:
         if self._jobs:
@@ -232,8 +246,3 @@ class Watch:
         table.caption = f"{points}, {elapsed} elapsed{self._left()}"
         table.caption_justify = "left"
         return table
-
-
-def _asked(planned: PlannedPoint) -> int:
-    """Requests of a point, as far as they are known before: those of a timed load are not."""
-    return planned.point.load.requests or planned.point.dataset.prompts * planned.point.repeats

@@ -13,7 +13,7 @@ from sweeper.plan.grid import plan
 from sweeper.plan.past import NEWEST, Past, read_past
 from sweeper.store import write_json
 from sweeper.values import Baselines, Job, Load, Plan, Point
-from tests.unit.sweeps import Made, folder, point, record
+from tests.unit.sweeps import CHAT, Made, folder, point, record, rollouts
 
 SEQUENTIAL = Load(name="sequential", warmup_requests=1)
 
@@ -103,6 +103,26 @@ def test_a_load_that_says_its_length_is_believed() -> None:
     opened = Load(name="open", rate=0.5, requests=100, warmup_requests=0)
     assert estimate(planned(point("ngram", 4, load=timed))).run_s == pytest.approx(300 + 2 * 4.8)
     assert estimate(planned(point("ngram", 4, load=opened))).run_s == pytest.approx(200 + 2 * 4.8)
+
+
+def test_a_rollout_takes_what_its_batches_took(tmp_path: Path) -> None:
+    made = rollouts("ngram", 4, [10.0, 10.0, 10.0])  # of 2 prompts × 4: 24 records
+    folder(tmp_path / "2026-01-31" / "12-00-00-a", replace(made, wall_s=60.0), id="12-00-00-a")
+    past = read_past(tmp_path)
+    assert past.points[0].requests == 24
+    assert estimate(planned(made.point), past).run_s == pytest.approx(60.0)
+    twice = replace(made.point, repeats=2)
+    assert estimate(planned(twice), past).run_s == pytest.approx(60.0 / 5 * 8)
+
+
+def test_several_turns_of_a_prompt_are_several_requests(tmp_path: Path) -> None:
+    talks = replace(CHAT, requests=12)  # two turns of each of the six prompts
+    one = of("ngram", 4, dataset=talks)
+    made = Made(point=one, records=tuple(record(f"p{n}", turn=t) for n in range(6) for t in (0, 1)))
+    folder(tmp_path / "2026-01-31" / "12-00-00-a", replace(made, wall_s=70.0), id="12-00-00-a")
+    assert estimate(planned(one), read_past(tmp_path)).run_s == pytest.approx(70.0)
+    bound = replace(one, load=replace(SEQUENTIAL, requests=3))  # of first turns
+    assert estimate(planned(bound), read_past(tmp_path)).run_s == pytest.approx(5.0 * (2 + 6))
 
 
 def test_kept_and_skipped_points_take_no_time() -> None:

@@ -6,6 +6,7 @@ import io
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -14,8 +15,8 @@ from rich.logging import RichHandler
 from sweeper.plan.grid import plan
 from sweeper.report.messages import log_to
 from sweeper.report.progress import LAST_LINES, Watch
-from sweeper.values import Event, Job, Load, PlannedPoint
-from tests.unit.sweeps import point
+from sweeper.values import Dataset, Event, Job, Load, PlannedPoint, Sampling
+from tests.unit.sweeps import CHAT, GREEDY, point
 
 DIED = "the server exited with status 1; last lines of its log:\n" + "\n".join(
     f"line {n}" for n in range(20)
@@ -126,6 +127,40 @@ def test_requests_that_overlap_share_the_time_that_is_left() -> None:
     watch(Event(kind="point_started", point=0, total=6))
     watch(request(0, 1))
     assert drawn(watch)[1] == "time 0s, about 51s left"  # 11 requests of 2 s by twos, one start
+
+
+@pytest.mark.parametrize(
+    "load", [Load(name="open", rate=2.0), Load(name="ramp", ramp_from=1, ramp_to=8, duration_s=60)]
+)
+def test_the_time_left_of_an_open_load_is_by_what_ended_so_far(load: Load) -> None:
+    watch = watching(load=load)
+    watch(Event(kind="server_starting", server="none on m"))
+    watch(Event(kind="server_ready", server="none on m", seconds=40.0))
+    watch(Event(kind="point_started", point=0, total=6))
+    watch._point_began -= 3.0  # three answers of 2 s each came back in 3 s
+    for done in (1, 2, 3):
+        watch(request(0, done))
+    assert drawn(watch)[1] == "time 0s, about 49s left"  # nine more, one a second, one start
+
+
+def sent(dataset: Dataset, sampling: Sampling, load: Load, total: int, done: int) -> str:
+    """What stands beside the bar when a point of two has sent all it will send."""
+    one = point("ngram", 4, dataset=dataset, sampling=sampling, load=load)
+    both = plan([Job(number=0, overrides=(), point=one)], baseline="shared").points
+    watch = Watch(Console(file=io.StringIO(), width=80), both, 2)
+    watch(Event(kind="point_started", point=0, total=total))
+    watch(request(0, done))
+    return next(re.finditer(r"\d+/\d+ requests", drawn(watch)[0])).group()
+
+
+def test_every_turn_and_every_sequence_is_counted() -> None:
+    talks, single = replace(CHAT, requests=12), Load(name="sequential")
+    assert sent(talks, GREEDY, single, 12, 12) == "12/24 requests"
+    batches = Load(name="rollout", batch_prompts=2)
+    assert sent(CHAT, replace(GREEDY, n=4), batches, 24, 24) == "24/48 requests"
+    assert sent(talks, GREEDY, replace(single, requests=3), 3, 6) == "6/12 requests"
+    timed = Load(name="closed", duration_s=9.0, cycle=True)
+    assert sent(CHAT, GREEDY, timed, 0, 100) == "100/106 requests"
 
 
 @pytest.fixture
