@@ -209,11 +209,12 @@ def rollouts(method: str, gamma: int, seconds: Sequence[float], **changes: Any) 
         for prompt in range(2)
         for sample in range(4)
     )  # fmt: skip
-    drafted = {} if made.is_baseline else {"drafts": 40, "drafted": 120, "accepted": 60 - gamma}
+    counted = (None, None, None) if made.is_baseline else (40, 120, 60 - gamma)
     batches = tuple(
         RolloutBatch(
             policy_version="0", batch=n, prompts=2, sequences=8, seconds=took, tokens=164,
-            decode_steps=100 + n, tail_s=0.3 * took, **drafted,
+            decode_steps=100 + n, tail_s=0.3 * took, drafts=counted[0],
+            drafted=counted[1], accepted=counted[2],
         )
         for n, took in enumerate(seconds)
     )  # fmt: skip
