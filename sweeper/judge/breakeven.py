@@ -49,16 +49,17 @@ def curves(candidates: Sequence[Comparison]) -> tuple[Curve, ...]:
 
 def family(one: Comparison) -> str:
     """Equal for settings that differ in γ only."""
-    point = one.point
-    return _family(point.target, point.method, point.warm, point.server.speculative_config)
+    point, server = one.point, one.point.server
+    flags = (*server.args, *map("=".join, server.env), server.revision or "", *server.workarounds)
+    return _family(point.target, point.method, point.warm, flags, server.speculative_config)
 
 
 @lru_cache(maxsize=4096)
-def _family(target: str, method: str, warm: bool, config: str) -> str:
+def _family(target: str, method: str, warm: bool, flags: tuple[str, ...], config: str) -> str:
     """Every setting of a workload is asked for beside every other one."""
     speculative = json.loads(config) if config else {}
     speculative.pop("num_speculative_tokens", None)
-    return content_key([target, method, warm, speculative])
+    return content_key([target, method, warm, flags, speculative])
 
 
 def _curve(members: Sequence[Comparison]) -> Curve:

@@ -12,6 +12,7 @@ from sweeper.judge.bootstrap import forget
 from sweeper.judge.cached import cache_notes, cached_share
 from sweeper.judge.comparable import busy, start_remarks
 from sweeper.judge.comparison import Comparison
+from sweeper.judge.conditions import called, conditions_key, told_apart
 from sweeper.judge.notes import acceptance_notes, cut_notes, output_notes
 from sweeper.judge.parts import lengths
 from sweeper.judge.profile import profile, profile_notes
@@ -58,7 +59,16 @@ def compare_all(folder: SweepFolder, sweep: Sweep) -> tuple[Comparison, ...]:
         for at in range(0, len(group), TOGETHER)
     ]
     made = shared_out(compared, shares, size=sum(folder.point(p).size() for p in points))
-    return tuple(sorted((c for found in made for c in found), key=lambda c: c.number))
+    every = sorted((c for found in made for c in found), key=lambda c: c.number)
+    return _told_apart(every)
+
+
+def _told_apart(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Says what differs between those that names alone make look alike."""
+    more = told_apart((c.point for c in comparisons), called)
+    if not any(more.values()):
+        return tuple(comparisons)
+    return tuple(replace(c, conditions=more[conditions_key(c.point)]) for c in comparisons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,8 @@ class Comparison:
     ``speedup_throughput`` is the ratio of the output of the whole servers under an overlapping
     load, ``step_cost`` the time of a decode step over the baseline's. ``paired`` are the sums
     behind these, ``None`` where the point cannot be compared. ``rates`` and ``one_token`` are
-    those of :class:`~sweeper.judge.timing.Timing`.
+    those of :class:`~sweeper.judge.timing.Timing`. ``conditions`` tells its conditions from others
+    of the sweep that are called the same, ``cache=warm``; mostly empty.
     """
 
     planned: PlannedPoint
@@ -62,6 +63,7 @@ class Comparison:
     repeats: Repeats = field(default_factory=Repeats)
     profile: Profile = field(default_factory=Profile)
     cached_share: Figure = field(default_factory=lambda: undefined("no server counters"))
+    conditions: str = ""
 
     @property
     def number(self) -> int:

@@ -222,6 +222,7 @@ def _verdict(
         dataset=point.dataset.name,
         sampling=point.sampling.name,
         load=point.load.label,
+        conditions=group[0].conditions,
         verdict=word,
         sentence=sentence,
         baselines=tuple(c for c in group if c.point.is_baseline),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sweeper.judge.bootstrap import one_thread
 from sweeper.judge.compare import Comparison, compare_all, seed_of
+from sweeper.judge.conditions import LOAD, conditions_key
 from sweeper.judge.decision import decide
 from sweeper.judge.recommend import recommendation, schedules
 from sweeper.judge.service import over_loads
@@ -48,12 +49,11 @@ def judge(folder: SweepFolder, thresholds: Thresholds | None = None) -> Judgemen
 
 
 def workloads(comparisons: Iterable[Comparison]) -> tuple[tuple[Comparison, ...], ...]:
-    """The points of one target, dataset, sampling and load, in order of appearance."""
-    found: dict[tuple[str, ...], list[Comparison]] = {}
+    """The points of one target, dataset, sampling and load, in order of appearance: all contents
+    that are not the server's are equal, whatever they are called."""
+    found: dict[str, list[Comparison]] = {}
     for one in comparisons:
-        point = one.point
-        key = (point.target, point.dataset.name, point.sampling.name, point.load.label)
-        found.setdefault(key, []).append(one)
+        found.setdefault(one.point.order, []).append(one)
     return tuple(tuple(group) for group in found.values())
 
 
@@ -96,10 +96,10 @@ def _one_schedule(
 ) -> Recommendation | None:
     """That of the only dataset and sampling, when every workload is settled."""
     settled = all(w.verdict in ("deploy", "don't") for w in judged)
-    conditions = {(w.target, w.dataset, w.sampling) for w in judged}
-    if settled and len(conditions) == 1 and len(over_loads) == 1:
-        return over_loads[0].recommendation
-    return None
+    if not settled or len(over_loads) != 1:
+        return None
+    conditions = {conditions_key(w.candidates[0].point, LOAD) for w in judged}
+    return over_loads[0].recommendation if len(conditions) == 1 else None
 
 
 def _divided(judged: Sequence[WorkloadVerdict]) -> str:

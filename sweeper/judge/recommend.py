@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from sweeper.judge.breakeven import family
 from sweeper.judge.compare import Comparison
+from sweeper.judge.conditions import AMOUNT, called_but_load, conditions_key, told_apart
 from sweeper.judge.verdict import Recommendation, Scheduled, WorkloadVerdict
 from sweeper.plan.rules import GAMMA, RULES, SCHEDULE
 from sweeper.plan.schedule import schedule_mistakes
@@ -61,16 +62,18 @@ def _conditions(spec: ServerSpec) -> str:
 
 
 def schedules(workloads: Sequence[WorkloadVerdict]) -> tuple[Scheduled, ...]:
-    """For every dataset and sampling that was measured at several concurrencies."""
-    groups: dict[tuple[str, str, str], list[WorkloadVerdict]] = {}
-    for one in workloads:
-        if _concurrency(one) is not None:
-            groups.setdefault((one.target, one.dataset, one.sampling), []).append(one)
-    found = [_scheduled(group) for group in groups.values() if len(group) > 1]
+    """For all conditions that were measured at several concurrencies."""
+    at_loads = [w for w in workloads if _concurrency(w) is not None]
+    points = [w.candidates[0].point for w in at_loads]
+    groups: dict[str, list[WorkloadVerdict]] = {}
+    for workload, point in zip(at_loads, points, strict=True):
+        groups.setdefault(conditions_key(point, AMOUNT), []).append(workload)
+    names = told_apart(points, called_but_load, AMOUNT)
+    found = [_scheduled(each, names[key]) for key, each in groups.items() if len(each) > 1]
     return tuple(one for one in found if one is not None)
 
 
-def _scheduled(group: Sequence[WorkloadVerdict]) -> Scheduled | None:
+def _scheduled(group: Sequence[WorkloadVerdict], conditions: str) -> Scheduled | None:
     """The method that is recommended at most loads; of those, the one that is first."""
     chosen = [w.recommended for w in group if w.recommended is not None]
     usable = [c for c in chosen if not unschedulable(c)]
@@ -85,6 +88,7 @@ def _scheduled(group: Sequence[WorkloadVerdict]) -> Scheduled | None:
         sampling=first.sampling,
         method=one.point.method,
         recommendation=scheduled(one, _steps(group, family(one))),
+        conditions=conditions,
     )
 
 

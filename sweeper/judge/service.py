@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sweeper.judge.compare import Comparison
+from sweeper.judge.conditions import AMOUNT, conditions_key
 from sweeper.values import Thresholds
 
 
@@ -33,7 +34,7 @@ def highest_concurrency(of_one_setting: Sequence[Comparison], thresholds: Thresh
 
 
 def over_loads(all_of_them: Sequence[Comparison]) -> Mapping[int, Sequence[Comparison]]:
-    """By number of each point: the points that differ from it in the load only, itself included."""
+    """By number of each point: itself, and those that differ in concurrency or rate only."""
     found: dict[tuple[object, ...], list[Comparison]] = {}
     for one in all_of_them:
         found.setdefault(_but_load(one), []).append(one)
@@ -42,5 +43,5 @@ def over_loads(all_of_them: Sequence[Comparison]) -> Mapping[int, Sequence[Compa
 
 def _but_load(one: Comparison) -> tuple[object, ...]:
     point = one.point
-    same = (point.dataset.digest, point.sampling.name, point.warm, point.before)
+    same = (conditions_key(point, AMOUNT), point.warm, point.before)
     return (*same, point.method, point.gamma, point.server.key)

@@ -97,6 +97,10 @@ class Recommendation:
     sentence: str = ""
 
 
+def named(*parts: str) -> str:
+    return " · ".join(part for part in parts if part)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadVerdict:
     """The verdict for one target × dataset × sampling × load.
@@ -107,7 +111,8 @@ class WorkloadVerdict:
     it, ``passing`` all that could be deployed. ``baselines`` are several where every server has
     its own. ``speedup`` holds for all candidates at once.
     ``words`` has a verdict for each candidate that could be judged, by point number.
-    ``to_conclude`` says what would settle an inconclusive verdict.
+    ``to_conclude`` says what would settle an inconclusive verdict. ``conditions`` tells workloads
+    of equal names apart, ``cache=warm``, and is empty where the names do.
     """
 
     target: str
@@ -130,11 +135,12 @@ class WorkloadVerdict:
     curves: tuple[Curve, ...] = ()
     to_conclude: tuple[str, ...] = ()
     recommendation: Recommendation | None = None
+    conditions: str = ""
 
     @property
     def name(self) -> str:
         """``code · greedy · sequential · smollm2-135m``."""
-        return " · ".join((self.dataset, self.sampling, self.load, self.target))
+        return named(self.dataset, self.sampling, self.load, self.target, self.conditions)
 
     @property
     def command(self) -> str:
@@ -151,6 +157,12 @@ class Scheduled:
     sampling: str
     method: str
     recommendation: Recommendation
+    conditions: str = ""
+
+    @property
+    def name(self) -> str:
+        """``code · greedy · all loads · smollm2-135m``."""
+        return named(self.dataset, self.sampling, "all loads", self.target, self.conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

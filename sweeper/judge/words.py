@@ -23,8 +23,7 @@ def lines(judgement: Judgement) -> Iterator[str]:
     for workload in judgement.workloads:
         yield from _workload(workload)
     for one in judgement.schedules:
-        where = " · ".join((one.dataset, one.sampling, "all loads", one.target))
-        yield f"schedule of {one.method}: {where}"
+        yield f"schedule of {one.method}: {one.name}"
         yield from _run(one.recommendation)
     yield f"over all: {_headline(judgement.overall)}"
     if judgement.overall.recommendation is not None:
@@ -88,6 +87,7 @@ def _workload_json(workload: WorkloadVerdict) -> Json:
         "dataset": workload.dataset,
         "sampling": workload.sampling,
         "load": workload.load,
+        "conditions": workload.conditions,
         "verdict": workload.verdict,
         "sentence": workload.sentence,
         "about": shown.point.label if shown else None,

@@ -188,6 +188,7 @@ def _identity(one: Comparison) -> dict[str, object]:
         "status": one.status,
         "reason": one.reason or None,
         "target": point.target,
+        "conditions": one.conditions or None,
         "point": one.number,
         "baseline": one.baseline,
         "key": one.planned.key,

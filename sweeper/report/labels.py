@@ -41,6 +41,7 @@ def heading(group: Group) -> str:
             f"{sampling} {point.sampling.max_tokens} tokens)",
             point.load.label,
             point.target,
+            *((group[0].conditions,) if group[0].conditions else ()),
             *((f"own baseline of {own}",) if own else ()),
         )
     )

@@ -142,6 +142,7 @@ def _params(one: Comparison) -> dict[str, str]:
         "speedup_by": None if point.is_baseline else one.speedup_by,
         "repeats": point.repeats,
         "warm": point.warm,
+        "conditions": one.conditions,
         "synthetic": one.synthetic,
         "speculative_config": point.server.speculative_config,
         "speculative_resolved": point.server.speculative_resolved,

@@ -37,8 +37,7 @@ def verdict_markdown(judgement: Judgement) -> str:
         if one.command:
             parts.append(f"```sh\n{one.command}\n```")
     for schedule in judgement.schedules:
-        where = f"{schedule.dataset} · {schedule.sampling} · all loads · {schedule.target}"
-        parts.append(f"**{escape(where)}: {schedule.method} by the number of requests**")
+        parts.append(f"**{escape(schedule.name)}: {schedule.method} by the number of requests**")
         parts.append(f"```sh\n{schedule.recommendation.command}\n```")
     return "\n\n".join(part for part in parts if part)
 

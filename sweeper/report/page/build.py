@@ -170,7 +170,7 @@ def _render(
     columns, notes = columns_of(comparisons), _Notes()
     table = rows(comparisons, columns)
     choices = facets(table)
-    shown = [n for n in FACETS[:4] if n in ALWAYS_SHOWN or n in {c.name for c in choices}]
+    shown = [n for n in FACETS[:5] if n in ALWAYS_SHOWN or n in {c.name for c in choices}]
     return _template("page.html.j2").render(
         title=f"Speculative decoding: sweep {sweep.id}",
         css=Markup(_TEXTS["page.css"]),

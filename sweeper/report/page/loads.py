@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sweeper.judge.compare import Comparison
+from sweeper.judge.conditions import AMOUNT, called_but_load, conditions_key, told_apart
+from sweeper.judge.verdict import named
 from sweeper.report.page.drawing import Drawing, Undrawn, dots, drawable, fit_height, not_measured
 from sweeper.report.page.svg import INK, SOFT, axes, beside, legend, styles
 
@@ -12,13 +14,13 @@ Family = tuple[Comparison, ...]
 
 
 def families(comparisons: Sequence[Comparison]) -> dict[str, Family]:
-    """Completed points by ``target · dataset · sampling``, where several loads were measured."""
+    """Completed points by ``dataset · sampling · target``, where several loads were measured."""
+    loaded = [c for c in comparisons if c.completed and c.point.load.name in ("closed", "open")]
+    more = told_apart((c.point for c in loaded), called_but_load, AMOUNT)
     found: dict[str, list[Comparison]] = {}
-    for one in comparisons:
-        point = one.point
-        name = " · ".join((point.dataset.name, point.sampling.name, point.target))
-        if one.completed and point.load.name in ("closed", "open"):
-            found.setdefault(name, []).append(one)
+    for one in loaded:
+        name = named(called_but_load(one.point), more[conditions_key(one.point, AMOUNT)])
+        found.setdefault(name, []).append(one)
     several = {n: each for n, each in found.items() if len({_amount(c) for c in each}) > 1}
     return {name: tuple(each) for name, each in several.items()}
 

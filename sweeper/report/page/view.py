@@ -13,7 +13,7 @@ from sweeper.report.page.cells import Cell, Column, number
 from sweeper.report.page.drawing import Undrawn
 from sweeper.values import Json, Sweep
 
-FACETS = ("target", "dataset", "sampling", "load", "method", "status")
+FACETS = ("target", "dataset", "sampling", "load", "conditions", "method", "status")
 """What the table can be narrowed by, where there is more than one of it."""
 
 
@@ -101,6 +101,7 @@ def _facets(one: Comparison) -> tuple[str, ...]:
         point.dataset.name,
         point.sampling.name,
         point.load.label,
+        one.conditions or "–",
         point.method,
         one.status,
     )
