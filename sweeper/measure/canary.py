@@ -6,11 +6,12 @@ equal in every arm of a comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sweeper.drive.requests import CANARY_TEXT, PROBE_TEXT, Request, extra_prompts, requests_of
-from sweeper.errors import RequestError
+from sweeper.errors import RequestError, ServerError
+from sweeper.measure.counters import Counters
 from sweeper.values import Json, Point, Prompt, RequestRecord, Sampling
 
 PROBE_TOKENS = 16
@@ -20,7 +21,7 @@ PENALTIES = {"presence_penalty": (0.0, 2.0), "frequency_penalty": (0.0, 2.0),
              "repetition_penalty": (1.0, 10.0)}  # fmt: skip
 """Neutral, and strong."""
 PENALISED_TEXT = "Say it again and again: yes yes yes yes yes yes yes yes yes yes yes yes"
-Ask = Callable[[Iterable[Request]], list[RequestRecord]]
+Ask = Callable[[Sequence[Request]], list[RequestRecord]]
 """Sends requests one after another and gives their records in that order."""
 
 
@@ -42,6 +43,22 @@ def facts(point: Point, sent: Request, answer: RequestRecord, probes: Json) -> d
         "ignore_eos": {True: "kept", False: "ignored", None: None}[to_the_end],
         **probes,
     }
+
+
+def draft_warnings(point: Point, drafted: float | None, after: Counters | None) -> list[str]:
+    """Whether drafts were made for the canary; ``after`` are the server's counters since.
+
+    :raises ServerError: the server speculates where it must not, or does not know that it should.
+    """
+    if point.is_baseline:
+        if drafted:
+            raise ServerError("the baseline server speculates: its counters moved on the canary")
+        return []
+    if after and after.completion_tokens and after.verify_steps is None:
+        raise ServerError("speculation was asked for, but the server counts none in its /metrics")
+    if drafted is None:
+        return ["whether drafts are made is unknown: the server reports no speculation counts"]
+    return [] if drafted else ["the canary drew no draft from this server"]
 
 
 def probe(point: Point, like: Prompt, ask: Ask) -> dict[str, Json]:
@@ -70,7 +87,7 @@ def probe(point: Point, like: Prompt, ask: Ask) -> dict[str, Json]:
     }
 
 
-def _said(ask: Ask, requests: Iterable[Request]) -> list[tuple[int, ...] | str]:
+def _said(ask: Ask, requests: Sequence[Request]) -> list[tuple[int, ...] | str]:
     answers = ask(requests)
     for answer in answers:
         if answer.error:

@@ -21,13 +21,14 @@ from sweeper.drive.requests import (
 from sweeper.errors import RequestError, ServerError
 from sweeper.measure.caches import make_cold
 from sweeper.measure.caches import warnings as cache_warnings
-from sweeper.measure.canary import canary, facts, probe
+from sweeper.measure.canary import canary, draft_warnings, facts, probe
 from sweeper.measure.canary import warnings as canary_warnings
-from sweeper.measure.checks import cross_check, misconfigured, point_warnings
+from sweeper.measure.checks import misconfigured, point_warnings
 from sweeper.measure.control import refused
-from sweeper.measure.counters import Counters, parse, with_counts
+from sweeper.measure.counters import with_counts
 from sweeper.measure.energy import meter
 from sweeper.measure.measurement import Measurement, ended, progress
+from sweeper.measure.reading import close_counters, read_counters, scrape
 from sweeper.measure.series import sampled
 from sweeper.measure.throughput import load_warnings
 from sweeper.measure.times import later
@@ -46,7 +47,6 @@ from sweeper.values import (
 
 log = logging.getLogger(__name__)
 
-IDLE_WAIT_S = 30.0
 BUSY = 0.85
 """Share of a core from which a client process has no time to spare."""
 Emit = Callable[[Event], None]
@@ -113,7 +113,7 @@ def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     def keep(record: RequestRecord) -> None:
         nonlocal last
         # Decode steps belong to a request only where no other is under way.
-        now = _scrape(one) if before is not None and not load.overlapping else None
+        now = scrape(one) if before is not None and not load.overlapping else None
         if now and last and not record.error:
             steps = now.since(last)
             record = with_counts(record, steps) if steps else record
@@ -178,32 +178,26 @@ def _canary(one: Measurement, like: Prompt) -> None:
     after = read_counters(one)
     change = after.since(before) if after and before else None
     drafted = answer.spec.drafted if answer.spec else change.drafted if change else None
-    _check_drafts(one, drafted, after)
+    one.warnings += draft_warnings(point, drafted, after)
     probes = probe(point, like, lambda requests: _asked(one, requests))
     one.canary = facts(point, sent, answer, probes)
     one.warnings += canary_warnings(one.canary, point)
 
 
-def _check_drafts(one: Measurement, drafted: float | None, after: Counters | None) -> None:
-    point = one.planned.point
-    if not point.is_baseline and not drafted:
-        one.warnings.append(
-            "the canary drew no draft from this server"
-            if drafted == 0
-            else "whether drafts are made is unknown: the server reports no speculation counts"
-        )
-    if not point.is_baseline and after and after.completion_tokens and after.verify_steps is None:
-        raise ServerError("speculation was asked for, but the server counts none in its /metrics")
-    if point.is_baseline and drafted:
-        raise ServerError("the baseline server speculates: its counters moved on the canary")
+def _asked(one: Measurement, requests: Sequence[Request]) -> list[RequestRecord]:
+    """Answers to requests sent one after another, each on an empty prefix cache.
 
-
-def _asked(one: Measurement, requests: Iterable[Request]) -> list[RequestRecord]:
-    """Answers to requests sent one after another, each on an empty prefix cache."""
+    With ``cache=as_is`` nothing is emptied: where answers are compared, an answer that nobody
+    looks at comes first, so that all others find the same prompt in the cache.
+    """
     seen: list[RequestRecord] = []
     alone = replace(rehearsal(one.planned.point.load), concurrency=1)
+    left_alone = one.planned.point.cache == "as_is"
+    if left_alone and len(requests) > 1:
+        _send(one, requests[:1], alone, lambda _: None)
     for request in requests:
-        one.session.endpoint.reset_prefix_cache()
+        if not left_alone:
+            one.session.endpoint.reset_prefix_cache()
         _send(one, [request], alone, seen.append)
     return seen
 
@@ -237,37 +231,6 @@ def cold(one: Measurement) -> None:
     if problem and one.reset:
         one.reset = False
         one.warnings.append(problem)
-
-
-def read_counters(one: Measurement) -> Counters | None:
-    """Counters when the server is quiet; waits for it up to half a minute."""
-    deadline = time.monotonic() + IDLE_WAIT_S
-    counters = _scrape(one)
-    while counters and not counters.idle and time.monotonic() < deadline:
-        time.sleep(0.1)
-        counters = _scrape(one)
-    if counters and not counters.idle:
-        one.warnings.append("the server was busy with other requests; its counters are not ours")
-    return counters
-
-
-def _scrape(one: Measurement) -> Counters | None:
-    text = one.session.endpoint.metrics()
-    return parse(text) if text else None
-
-
-def close_counters(one: Measurement, before: Counters | None) -> None:
-    """Counters after the last request beside those before the first, raw, and their difference."""
-    after = read_counters(one)
-    raw = {"before": before and asdict(before), "after": after and asdict(after)}
-    store.write_json(one.folder.counters, raw)
-    change = after.since(before) if after and before else None
-    if before and after and change is None:
-        one.warnings.append("the server's counters were reset while the point was measured")
-    one.counters = {
-        "change": change and asdict(change),
-        "cross_check": cross_check(one.records, change),
-    }
 
 
 def _judged(one: Measurement) -> PointResult:

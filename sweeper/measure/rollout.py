@@ -19,7 +19,8 @@ from sweeper.drive.rollout import Answer, Sample, body_of, send_batch
 from sweeper.errors import RequestError, ServerError
 from sweeper.measure.counters import Counters
 from sweeper.measure.measurement import Measurement
-from sweeper.measure.point import Emit, close_counters, cold, read_counters
+from sweeper.measure.point import Emit, cold
+from sweeper.measure.reading import close_counters, read_counters
 from sweeper.measure.rescore import Tokens, rescored
 from sweeper.plan.concerns import cautions
 from sweeper.values import Event, Prompt, RequestRecord, RolloutBatch, Sampling

@@ -320,6 +320,21 @@ def test_the_second_point_finds_a_cold_cache(tmp_path: Path) -> None:
         assert result.provenance["caches"]["prefix"] == "reset before every repeat"
 
 
+def test_as_is_leaves_the_cache_to_the_next_point(tmp_path: Path) -> None:
+    """Neither canary nor probes empty it: the second point finds the prompts of the first."""
+    argv = command(
+        *("method=none", "cache=as_is", "sampling.max_tokens=8,9", "dataset.limit=3"),
+        *("load.warmup_requests=0", "+server.args.enable_prompt_tokens_details=true"),
+        outputs=tmp_path,
+    )
+    done = run(argv)
+    assert done.status == 0, done.err
+    _, results = read(only_sweep(tmp_path))
+    cached = sorted(r.counters["change"]["cached_tokens"] for r in results.values())
+    assert cached[0] == 0 < cached[1]
+    assert {r.provenance["caches"]["prefix"] for r in results.values()} == {"left as it was"}
+
+
 def test_too_many_failed_requests_make_a_point_invalid(tmp_path: Path) -> None:
     argv = command("method=none", "dataset.limit=10", "load.warmup_requests=0", outputs=tmp_path)
     faults = {"http_503_share": 0.3, "http_503_after": 4}  # the start, the canary, two probes
