@@ -203,14 +203,15 @@ def _positions(good: Sequence[RequestRecord], state: State, length: int, seed: i
 
 
 def _adds_up(record: RequestRecord, gamma: int, baseline: bool) -> bool | None:
-    """Whether T = 1 + S + A + Z - completion_tokens is one of 0..γ, with Z = steps - S >= 0.
+    """Whether T = n + S + A + Z - completion_tokens is one of 0..nγ, with Z = steps - S >= 0.
 
-    T is what was accepted past the end of the text and never emitted. The identity holds for
-    vLLM 0.32. ``None`` where a count is missing.
+    n is the number of answers. T is what was accepted past the end of a text and never emitted.
+    The identity holds for vLLM 0.32. ``None`` where a count is missing.
     """
     spec = NOTHING if baseline else record.spec
     if spec is None or record.decode_steps is None or record.completion_tokens is None:
         return None
     without_draft = record.decode_steps - spec.verify_steps
-    cut = 1 + spec.verify_steps + spec.accepted + without_draft - record.completion_tokens
-    return without_draft >= 0 and 0 <= cut <= gamma
+    emitted = record.answers + spec.verify_steps + spec.accepted + without_draft
+    cut = emitted - record.completion_tokens
+    return without_draft >= 0 and 0 <= cut <= gamma * record.answers

@@ -24,6 +24,7 @@ from sweeper.judge.speedup import (
     same_history,
 )
 from sweeper.judge.underload import BY_TPOT, speedup_by, throughput_ratio
+from sweeper.measure.times import SHARED_STREAM
 from sweeper.values import PointResult
 
 OF_BATCHES = "a batch holds prompts of several categories and ends when its last sequence does"
@@ -76,20 +77,21 @@ def against(arm: Arm, base: Arm | None, seed: int, missing: str = NONE_HERE) -> 
         reason = reason or NO_TEXT
     if reason:
         return _nothing(arm, reason, output, notes, seed=seed)
-    load = arm.planned.point.load
+    load, by_tpot = arm.planned.point.load, speedup_by(arm.planned.point) == BY_TPOT
+    shared = load.stream and arm.planned.point.sampling.n > 1
     both = paired_batches(pairs) if load.batches else paired(pairs)
     return Against(
-        speedup=both.speedup(by_tpot=speedup_by(load) == BY_TPOT, seed=seed),
+        speedup=both.speedup(by_tpot=by_tpot, seed=seed),
         request_time=both.request_time(seed=seed),
         throughput=throughput_ratio(base.records, arm.records, load)
         if load.overlapping
         else undefined("requests do not overlap: the output rate is that of one request"),
-        tpot=both.tpot(seed=seed),
+        tpot=undefined(SHARED_STREAM) if shared else both.tpot(seed=seed),
         step_cost=_step_cost(both, base.result, arm.result, seed),
         output=output,
         slices=slices(arm.records, None, OF_BATCHES, seed=seed)
         if load.batches
-        else slices(arm.records, both, "", by_tpot=speedup_by(load) == BY_TPOT, seed=seed),
+        else slices(arm.records, both, "", by_tpot=by_tpot, seed=seed),
         paired=both,
         notes=notes,
         pairs=tuple(pairs),

@@ -26,8 +26,8 @@ class Comparison:
     completed point has figures. ``baseline`` is the number of the point compared with, ``None``
     for a baseline itself. ``output`` says whether the answers are still right. ``speedup`` is the
     ratio of what ``speedup_by`` names: output rates, or TPOT where requests overlap and are
-    streamed. ``speedup_request_time`` is that of request times, ``speedup_tpot`` that of times
-    per output token; all are paired by request and above 1 when the point is faster.
+    streamed, one answer each. ``speedup_request_time`` is that of request times, ``speedup_tpot``
+    that of times per output token; all are paired by request and above 1 when the point is faster.
     ``speedup_throughput`` is the ratio of the output of the whole servers under an overlapping
     load, ``step_cost`` the time of a decode step over the baseline's. ``paired`` are the sums
     behind these, ``None`` where the point cannot be compared. ``rates`` and ``one_token`` are
@@ -79,7 +79,7 @@ class Comparison:
 
     @property
     def speedup_by(self) -> str:
-        return speedup_by(self.point.load)
+        return speedup_by(self.point)
 
     @property
     def slo_share(self) -> Figure:

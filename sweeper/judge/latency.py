@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from sweeper.judge.bootstrap import Array, quantile, resample_sums
 from sweeper.measure.throughput import Throughput, throughput
-from sweeper.measure.times import chunk_gaps_ms, e2e_ms, late_ms, tpot_ms, ttft_ms
+from sweeper.measure.times import (
+    SHARED_STREAM,
+    chunk_gaps_ms,
+    e2e_ms,
+    late_ms,
+    tpot_ms,
+    ttft_ms,
+)
 from sweeper.values import Load, RequestRecord, Slo
 
 
@@ -74,14 +81,14 @@ def latency(
     all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64)
     of_gaps = np.repeat(prompts, np.array([len(each) for each in gaps], dtype=np.int64))
     not_streamed, silent = "the answers were not streamed", "the server does not report it"
+    streamed = [r for r in good if r.chunk_ns]
+    of_all = SHARED_STREAM if any(r.answers > 1 for r in streamed) else ""
+    one_token = "no answer had two tokens" if streamed else not_streamed
     return Latency(
         success_rate=len(good) / len(records) if records else None,
         ttft_ms=spread(map(ttft_ms, good), not_streamed),
-        tpot_ms=spread(
-            map(tpot_ms, good),
-            "no answer had two tokens" if any(r.chunk_ns for r in good) else not_streamed,
-        ),
-        chunk_gap_ms=spread_of(of_gaps, all_gaps, seed=seed, missing=why or not_streamed),
+        tpot_ms=spread(map(tpot_ms, good), of_all or one_token),
+        chunk_gap_ms=spread_of(of_gaps, all_gaps, seed=seed, missing=why or of_all or not_streamed),
         e2e_ms=spread(map(e2e_ms, good), why),
         queue_ms=spread((r.queue_ms for r in good), silent),
         prefill_ms=spread((r.prefill_ms for r in good), silent),

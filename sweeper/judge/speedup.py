@@ -181,7 +181,10 @@ def _at(record: RequestRecord, turn: int) -> tuple[str, int, int]:
 
 
 def decode_seconds(record: RequestRecord) -> float | None:
-    """From the first token to the last: as the client saw it, else as the server says."""
+    """From the first token to the last: as the client saw it, else as the server says. Several
+    answers that share a stream have none."""
+    if record.chunk_ns and record.answers > 1:
+        return None
     if record.chunk_ns:
         return sum(record.chunk_ns[1:]) / 1e9
     return None if record.decode_ms is None else record.decode_ms / 1e3
@@ -198,12 +201,13 @@ def _columns(records: Sequence[RequestRecord]) -> Array:
     """The columns :data:`OF_ARM`, one row a request; numpy makes a ``None`` NaN."""
     tokens = np.array([r.completion_tokens or 0 for r in records], dtype=np.float64)
     seconds = np.array([decode_seconds(r) for r in records], dtype=np.float64)
+    answers = np.array([r.answers for r in records], dtype=np.float64)  # a prefill token each
     return np.column_stack(
         [
             np.array([r.done_ns - r.sent_ns for r in records], dtype=np.float64) / 1e9,
             tokens,
             seconds,
-            np.where(np.isnan(seconds), np.nan, np.maximum(tokens - 1, 0)),
+            np.where(np.isnan(seconds), np.nan, np.maximum(tokens - answers, 0)),
             np.array([r.decode_steps for r in records], dtype=np.float64),
         ]
     )

@@ -118,7 +118,9 @@ def _latencies(found: Latency) -> dict[str, Figure]:
 def _by_slo(found: Latency, value: float | None, slo: Slo) -> Figure:
     if not slo.limits:
         return undefined("no slo was set")
-    return undefined(found.throughput.reason) if value is None else Figure(value=value)
+    if value is None:
+        return undefined(found.throughput.slo_reason or found.throughput.reason)
+    return Figure(value=value)
 
 
 def _rates(found: Latency, slo: Slo, machine: Machine, tokens: int) -> dict[str, Figure]:

@@ -13,7 +13,7 @@ from sweeper.judge.bootstrap import RESAMPLES, Figure, resample, undefined
 from sweeper.judge.speedup import Pair
 from sweeper.measure.throughput import throughput
 from sweeper.measure.times import tpot_ms
-from sweeper.values import Load, RequestRecord
+from sweeper.values import Load, Point, RequestRecord
 
 BY_TPOT = "TPOT"
 BY_OUTPUT_RATE = "output rate"
@@ -21,9 +21,11 @@ BY_OUTPUT_RATE = "output rate"
 _NAMES = ("base_ms", "base_tokens", "ms", "tokens")
 
 
-def speedup_by(load: Load) -> str:
-    """What the speed-up of a point under this load divides."""
-    return BY_TPOT if load.overlapping and load.stream else BY_OUTPUT_RATE
+def speedup_by(point: Point) -> str:
+    """What the speed-up of a point divides: several answers to a request have no TPOT."""
+    load = point.load
+    timed = load.overlapping and load.stream and point.sampling.n == 1
+    return BY_TPOT if timed else BY_OUTPUT_RATE
 
 
 def tpot_ratio(pairs: Sequence[Pair], *, seed: int, resamples: int = RESAMPLES) -> Figure:

@@ -43,10 +43,10 @@ def cross_check(records: Iterable[RequestRecord], change: Counters | None) -> di
 
 
 def identity_violation(record: RequestRecord, gamma: int) -> str | None:
-    """``completion_tokens = 1 + S + A + Z - T`` with ``0 <= T <= γ``, else what is off.
+    """``completion_tokens = n + S + A + Z - T`` with ``0 <= T <= nγ``, else what is off.
 
-    Z decode steps had no draft, T tokens were cut at the end of the answer (checked on vLLM 0.32).
-    ``None`` when it holds or cannot be checked.
+    n is the number of answers, Z decode steps had no draft, T tokens were cut at the end of an
+    answer (checked on vLLM 0.32). ``None`` when it holds or cannot be checked.
     """
     if record.error or record.decode_steps is None or record.completion_tokens is None:
         return None
@@ -57,8 +57,8 @@ def identity_violation(record: RequestRecord, gamma: int) -> str | None:
     if 0 <= cut <= gamma * record.answers and without_draft >= 0:
         return None
     return (
-        f"{record.prompt_id}: {record.completion_tokens} tokens, but 1 + S {steps} + A {accepted} "
-        f"+ Z {without_draft} = {1 + steps + accepted + without_draft}"
+        f"{record.prompt_id}: {record.completion_tokens} tokens, but {record.answers} + S {steps} "
+        f"+ A {accepted} + Z {without_draft} = {record.completion_tokens + cut}"
     )
 
 

@@ -15,7 +15,7 @@ from itertools import repeat
 
 import numpy as np
 
-from sweeper.measure.times import e2e_ms, late_ms, tpot_ms, ttft_ms
+from sweeper.measure.times import SHARED_STREAM, e2e_ms, late_ms, tpot_ms, ttft_ms
 from sweeper.values import Load, RequestRecord, Slo
 
 LATE_MS = 5.0
@@ -27,8 +27,8 @@ class Throughput:
     """What was done inside the measuring window, per second of it.
 
     ``goodput`` counts the requests that kept every limit of the SLO; ``slo_share`` is their share
-    of all requests, failed ones included. Both are ``None`` without an SLO. ``reason`` says why
-    there is no window.
+    of all requests, failed ones included. Both are ``None`` without an SLO, and where no answer
+    has what it limits, with ``slo_reason``. ``reason`` says why there is no window.
     """
 
     window_s: float | None = None
@@ -38,6 +38,7 @@ class Throughput:
     goodput: float | None = None
     slo_share: float | None = None
     reason: str = ""
+    slo_reason: str = ""
 
 
 def measuring_window(records: Sequence[RequestRecord], load: Load) -> tuple[int, int] | None:
@@ -89,6 +90,7 @@ def _joined(parts: Sequence[tuple[Throughput, int]]) -> Throughput:
         total_tokens_per_s=rate("total_tokens_per_s"),
         goodput=rate("goodput"),
         slo_share=sum((s or 0.0) * c for s, c in shares) / total if known else None,
+        slo_reason=next((p.slo_reason for p, _ in there if p.slo_reason), ""),
     )
 
 
@@ -100,7 +102,8 @@ def _of_one(records: Sequence[RequestRecord], load: Load, slo: Slo | None) -> Th
     start, end = window
     seconds = (end - start) / 1e9
     limits = slo.limits if slo else {}
-    kept, has = [r for r in good if limits and keeps(r, limits)], bool(limits)
+    unknown = unmeasured(good, limits)
+    kept, has = [r for r in good if limits and keeps(r, limits)], bool(limits) and not unknown
     inside = [_inside(r, end) for r in good]
     output = sum(map(_tokens_by, good, inside, repeat(end)))
     prompt = sum(map(_prompt_read_by, good, inside, repeat(end)))
@@ -111,7 +114,19 @@ def _of_one(records: Sequence[RequestRecord], load: Load, slo: Slo | None) -> Th
         total_tokens_per_s=(output + prompt) / seconds,
         goodput=sum(_inside(r, end) for r in kept) / seconds if has else None,
         slo_share=len(kept) / len(records) if has else None,
+        slo_reason=unknown,
     )
+
+
+def unmeasured(good: Iterable[RequestRecord], limits: Iterable[str]) -> str:
+    """Which limit is on a figure that none of these answers has, and why; empty when none is."""
+    needed = [name for name in ("ttft_ms", "tpot_ms") if name in limits]
+    streamed = [record for record in good if record.chunk_ns] if needed else []
+    if needed and not streamed:
+        return f"{needed[0][:4].upper()} is not measured: the answers are not streamed"
+    if "tpot_ms" in needed and all(record.answers > 1 for record in streamed):
+        return f"TPOT is not measured: {SHARED_STREAM}"
+    return ""
 
 
 def keeps(record: RequestRecord, limits: Mapping[str, float]) -> bool:

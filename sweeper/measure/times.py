@@ -7,6 +7,9 @@ For a streamed answer of n tokens (n from ``usage``, never from chunks):
 - TPOT: (E2E - TTFT) / (n - 1); answers of one token have none and are counted.
 - chunk gap: between two events with tokens. One event may bring several tokens, so a gap is not
   a time per token, and gaps must not be compared between methods.
+
+Several answers to one request share its stream, so nothing after its first token is the time of
+one of them: such a request has no TPOT and no chunk gaps.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sweeper.values import RequestRecord
+
+SHARED_STREAM = "several answers share a stream"
 
 
 def ttft_ms(record: RequestRecord) -> float | None:
@@ -27,15 +32,17 @@ def e2e_ms(record: RequestRecord) -> float:
 
 
 def tpot_ms(record: RequestRecord) -> float | None:
-    """``None`` for answers of one token and for those that were not streamed."""
+    """``None`` for answers of one token, several answers, and what was not streamed."""
     tokens = record.completion_tokens or 0
-    if not record.chunk_ns or tokens < 2:
+    if not record.chunk_ns or tokens < 2 or record.answers > 1:
         return None
     return sum(record.chunk_ns[1:]) / 1e6 / (tokens - 1)
 
 
 def chunk_gaps_ms(record: RequestRecord) -> list[float]:
-    """Empty where the answer was not streamed."""
+    """Empty where the answer was not streamed, and of several answers."""
+    if record.answers > 1:
+        return []
     return [gap / 1e6 for gap in (record.chunk_ns or ())[1:]]
 
 

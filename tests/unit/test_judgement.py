@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sweeper.judge.__main__ import main
-from sweeper.judge.bootstrap import Figure
+from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.decision import decide
 from sweeper.judge.hurdles import prompts_needed
 from sweeper.judge.judgement import judge
@@ -389,6 +389,23 @@ def test_the_slo_decides_at_its_load(tmp_path: Path) -> None:
         "it holds up to concurrency 1, at the baseline at no measured concurrency"
     )
     assert eight.answers[3].state == "no"
+
+
+def test_a_limit_on_what_was_not_measured_is_not_broken(tmp_path: Path) -> None:
+    load = replace(closed(8), stream=False)
+    base = Made(point=point("none", 0, load=load), records=answers(2.0, steps=None))
+    fast = answers(1.0, spec=LOOKUP, steps=None)
+    made = (base, Made(point=point("ngram", 4, load=load), records=fast))
+    reason = "TTFT is not measured: the answers are not streamed"
+    for slo in (Slo(ttft_ms=200.0), Slo(ttft_ms=200.0, tpot_ms=20.0, e2e_ms=9000.0)):
+        found = judged(tmp_path / str(slo.e2e_ms), *made, slo=asdict(slo))
+        (workload,) = found.workloads
+        assert workload.answers[3].state == "not measured"
+        assert workload.answers[3].sentence == f"not measured: {reason}"
+        for one in found.comparisons:
+            assert (one.goodput, one.slo_share) == (undefined(reason), undefined(reason))
+    found = judged(tmp_path / "e2e", *made, slo=asdict(Slo(e2e_ms=9000.0)))
+    assert found.workloads[0].answers[3].state == "yes"
 
 
 def test_datasets_that_disagree_leave_the_whole_open(tmp_path: Path) -> None:

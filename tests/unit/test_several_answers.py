@@ -12,11 +12,15 @@ import pytest
 from sweeper.drive.events import read_stream
 from sweeper.judge.acceptance import acceptance
 from sweeper.judge.compare import compare
+from sweeper.judge.latency import latency
+from sweeper.judge.speedup import paired
 from sweeper.judge.totals import OF_COUNTERS, with_totals
 from sweeper.measure.checks import cross_check, identity_violation
 from sweeper.measure.counters import Counters
-from sweeper.values import SpecCounts
-from tests.unit.sweeps import Made, folder, point, record
+from sweeper.values import Load, RequestRecord, Slo, SpecCounts
+from tests.unit.sweeps import GREEDY, Made, folder, point, record
+
+CLOSED = Load(name="closed", concurrency=4, stream=True)
 
 NONE = Counters(
     started=1.0, verify_steps=None, drafted=None, accepted=None, decode_steps=None,
@@ -102,3 +106,53 @@ def test_of_streamed_answers_the_first_is_kept_and_all_chunks_count(compact: boo
     assert len(found.chunks_ns) == 4
     (choice,) = found.answer["choices"]
     assert (choice["text"], choice["token_ids"]) == ("ab", [1, 2])
+
+
+def test_every_answer_may_end_in_the_middle_of_a_draft() -> None:
+    spec = SpecCounts(verify_steps=4, drafted=16, accepted=8)
+    closes = record("p", tokens=2 + 10 + 8 - 6, steps=10, spec=spec, answers=2)  # T = 6 of 2γ
+    off = replace(closes, completion_tokens=21)
+    found = acceptance((closes, off), gamma=4, baseline=False, seed=0)
+    assert (found.checked, found.violations) == (2, 1)
+    assert identity_violation(off, 4) == "p: 21 tokens, but 2 + S 4 + A 8 + Z 6 = 20"
+
+
+def streamed(prompt: str, gap_ms: int) -> RequestRecord:
+    """Two answers of 21 tokens in one stream, a chunk of each every ``gap_ms``."""
+    gaps = (100_000_000, *(gap_ms * 1_000_000, 0) * 20)
+    made = record(prompt, tokens=42, steps=None, answers=2, seconds=sum(gaps) / 1e9)
+    return replace(made, first_ns=gaps[0], chunk_ns=gaps)
+
+
+def test_answers_that_share_a_stream_have_no_tpot_and_no_chunk_gaps() -> None:
+    found = latency([streamed("p", 10)], CLOSED, slo=Slo(tpot_ms=6.0))
+    assert found.ttft_ms.p50 == 100.0
+    for spread in (found.tpot_ms, found.chunk_gap_ms):
+        assert (spread.p50, spread.reason) == (None, "several answers share a stream")
+    assert (found.throughput.goodput, found.throughput.slo_share) == (None, None)
+    assert found.throughput.slo_reason == "TPOT is not measured: several answers share a stream"
+
+
+def test_their_speed_up_is_by_output_rate(tmp_path: Path) -> None:
+    two = replace(GREEDY, n=2)
+    slow, fast = (tuple(streamed(f"p{n}", gap) for n in range(6)) for gap in (20, 10))
+    base = Made(point=point("none", 0, load=CLOSED, sampling=two), records=slow)
+    arm = Made(point=point("ngram", 4, load=CLOSED, sampling=two), records=fast)
+    found = compare(folder(tmp_path, base, arm))[1]
+    assert found.speedup_by == "output rate"
+    assert found.speedup.value == pytest.approx(0.5 / 0.3)
+    assert found.speedup_tpot.value is None
+    assert found.speedup_tpot.reason == "several answers share a stream"
+
+
+def test_of_unstreamed_answers_the_server_tells_the_decode_time_of_all(tmp_path: Path) -> None:
+    """3 s over 30 decode steps of 3 answers: 0.1 s a token, not 3 s over the 32 after the first."""
+    three = replace(GREEDY, n=3)
+    one = tuple(replace(record(f"p{n}", tokens=33, answers=3), decode_ms=3000.0) for n in range(3))
+    alone = tuple(replace(record(f"p{n}", tokens=11), decode_ms=1000.0) for n in range(3))
+    columns = paired([(a, b) for a, b in zip(alone, one, strict=True)])
+    assert columns.tpot(seed=0).value == pytest.approx(1.0)
+    made = (
+        Made(point=point(m, g, sampling=three), records=one) for m, g in (("none", 0), ("ngram", 4))
+    )
+    assert compare(folder(tmp_path, *made))[1].speedup_tpot.value == 1.0
