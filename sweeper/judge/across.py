@@ -1,28 +1,32 @@
 """The same setting measured twice: at another time, with another version, on another GPU.
 
-Requests are paired by prompt across the two sweeps, so a change has an interval of its own and does
-not depend on either sweep's baseline.
+Requests are paired by prompt across the two sweeps, batches of rollouts as batches, so a change has
+an interval of its own and does not depend on either sweep's baseline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from sweeper.judge.acceptance import unmeasured_acceptance
 from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, resample, undefined
-from sweeper.judge.comparable import HARDWARE
+from sweeper.judge.differs import differences, section
 from sweeper.judge.speedup import (
     Pair,
     identical_share,
-    output_rate_ratio,
     pair,
+    paired,
+    paired_batches,
     rendered_differently,
 )
+from sweeper.judge.totals import OF_COUNTERS, with_totals
 from sweeper.store import SweepFolder, read_sweep
-from sweeper.values import Json, Point, PointResult
+from sweeper.values import Json, Point, PointResult, RolloutBatch, SpecCounts
 
 Name = tuple[str, ...]
+NOTHING = "nothing was drafted or accepted in one of the two"
 _COUNTS = ("A", "D", "base_A", "base_D")
 
 
@@ -30,8 +34,8 @@ _COUNTS = ("A", "D", "base_A", "base_D")
 class Change:
     """One setting, before and after; ``rate`` and ``acceptance`` are after over before.
 
-    ``rate`` is that of output tokens a second of request time, ``same`` the share of equal answers
-    (greedy only), ``differs`` what is known to be different about the two measurements.
+    ``rate`` is that of output tokens a second of request or batch time, ``same`` the share of equal
+    answers (greedy only), ``differs`` what is known to be different about the two measurements.
     ``refused`` says why they must not be compared; then there are no figures.
     """
 
@@ -106,10 +110,10 @@ def _change(name: Name, before: Arm, after: Arm, seed: int) -> Change:
         name=" · ".join(name),
         before=before,
         after=after,
-        rate=none if refused else output_rate_ratio(pairs, seed=seed),
-        acceptance=none if refused else _acceptance_ratio(pairs, seed),
+        rate=none if refused else _rate(after.planned.point, pairs, seed),
+        acceptance=none if refused else _acceptance_ratio(before, after, pairs, seed),
         same=none if refused else identical_share(pairs, greedy=greedy, seed=seed),
-        differs=tuple(_differences(before.result, after.result)),
+        differs=tuple(differences(before, after)),
         refused=refused,
     )
 
@@ -121,7 +125,7 @@ def _refusals(before: Arm, after: Arm, pairs: Sequence[Pair]) -> Iterator[str]:
     old, new = _settings(before.planned.point), _settings(after.planned.point)
     yield from (f"{k} is {old[k]} before and {new[k]} after" for k in old if old[k] != new[k])
     for name in ("target_digest", "template_digest"):
-        x, y = (_get(arm.result, "model").get(name) for arm in (before, after))
+        x, y = (section(arm.result, "model").get(name) for arm in (before, after))
         if x and y and x != y:
             yield f"model.{name} is {x} before and {y} after"
     x, y = (_caches(arm.result) for arm in (before, after))
@@ -145,43 +149,60 @@ def _settings(point: Point) -> dict[str, Json]:
     }
 
 
-def _differences(before: PointResult | None, after: PointResult | None) -> Iterator[str]:
-    """Of hardware, versions and the engine: what a change may come from."""
-    for section, only in (("host", HARDWARE), ("versions", ()), ("engine", ())):
-        old, new = _get(before, section), _get(after, section)
-        for name in only or sorted(old.keys() | new.keys()):
-            if old.get(name) != new.get(name):
-                yield f"{section}.{name}: {_say(old.get(name))} → {_say(new.get(name))}"
-
-
-def _get(result: PointResult | None, section: str) -> Mapping[str, Json]:
-    provenance = result.provenance if result else None
-    found = provenance.get(section) if isinstance(provenance, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
 def _caches(result: PointResult | None) -> Json:
     provenance = result.provenance if result else None
     return provenance.get("caches") if isinstance(provenance, dict) else None
 
 
-def _say(value: Json) -> str:
-    return "not recorded" if value is None else str(value)
+def _rate(point: Point, pairs: Sequence[Pair], seed: int) -> Figure:
+    return (paired_batches if point.load.batches else paired)(pairs).output_rate(seed=seed)
 
 
-def _acceptance_ratio(pairs: Sequence[Pair], seed: int) -> Figure:
-    """A/D after over A/D before, over the prompts answered by both."""
-    rows = [
-        (new.prompt_id, {"A": new.spec.accepted, "D": new.spec.drafted,
-                         "base_A": old.spec.accepted, "base_D": old.spec.drafted})
-        for old, new in pairs if old.spec is not None and new.spec is not None
-    ]  # fmt: skip
-    if not rows:
+def _acceptance_ratio(before: Arm, after: Arm, pairs: Sequence[Pair], seed: int) -> Figure:
+    """A/D after over A/D before, over what both answered: prompts, or batches of rollouts."""
+    point = after.planned.point
+    if point.is_baseline:
         return undefined("no speculation")
+    rows = tuple(_by_batch(before, after) if point.load.batches else _by_prompt(pairs))
+    if not rows:
+        return _of_counters(before, after)
     boot = resample(rows, names=_COUNTS, seed=seed)
     if not (boot.total["D"] and boot.total["base_D"] and boot.total["base_A"]):
-        return undefined("nothing was drafted or accepted in one of the two")
+        return undefined(NOTHING)
     return boot.figure(lambda s: (s["A"] / s["D"]) / (s["base_A"] / s["base_D"]))
+
+
+def _by_prompt(pairs: Sequence[Pair]) -> Iterator[tuple[str, dict[str, float]]]:
+    for old, new in pairs:
+        if old.spec is not None and new.spec is not None:
+            yield new.prompt_id, _row(old.spec, new.spec)
+
+
+def _by_batch(before: Arm, after: Arm) -> Iterator[tuple[str, dict[str, float]]]:
+    base = {b.batch: b for b in before.batches if not b.error and b.drafted is not None}
+    for new in after.batches:
+        old = base.get(new.batch)
+        if old is not None and not new.error and new.drafted is not None:
+            yield str(new.batch), _row(old, new)
+
+
+def _row(old: SpecCounts | RolloutBatch, new: SpecCounts | RolloutBatch) -> dict[str, float]:
+    return {"A": new.accepted or 0, "D": new.drafted or 0,
+            "base_A": old.accepted or 0, "base_D": old.drafted or 0}  # fmt: skip
+
+
+def _of_counters(before: Arm, after: Arm) -> Figure:
+    """Where requests report nothing, as one for several answers does; it has no interval."""
+    none = unmeasured_acceptance("no per-request metrics")
+    old, new = (
+        with_totals(none, arm.result.counters if arm.result else None, arm.records).acceptance_rate
+        for arm in (before, after)
+    )
+    if old.value is None or new.value is None:
+        return undefined("neither requests nor the servers' counters tell what was drafted")
+    if not old.value:
+        return undefined(NOTHING)
+    return Figure(value=new.value / old.value, reason=OF_COUNTERS)
 
 
 def _lost(figure: Figure, threshold: float) -> bool:

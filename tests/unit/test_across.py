@@ -10,7 +10,17 @@ import pytest
 from sweeper.compare import main
 from sweeper.judge.across import Across, across
 from sweeper.report.__main__ import main as report
-from tests.unit.sweeps import CHAT, GREEDY, PROVENANCE, Made, counts, folder, point, record
+from tests.unit.sweeps import (
+    CHAT,
+    GREEDY,
+    PROVENANCE,
+    Made,
+    counts,
+    folder,
+    point,
+    record,
+    rollouts,
+)
 
 GOOD, POOR = counts((1, 0, 3)), counts((3, 0, 1))
 NGRAM = point("ngram", 2)
@@ -67,6 +77,57 @@ def test_versions_and_hardware_may_differ_and_are_said(tmp_path: Path) -> None:
     (change,) = compared(tmp_path, made(1.0), made(1.0, provenance=newer)).changes
     assert change.refused == ""
     assert change.differs == ("host.gpu: not recorded → H100", "versions.vllm: 0.32.0 → 0.33.0")
+
+
+def test_flags_variables_and_command_may_differ_and_are_said(tmp_path: Path) -> None:
+    old = replace(NGRAM.server, args=("--max-num-seqs", "8", "--enforce-eager"))
+    new = replace(
+        NGRAM.server,
+        command=("python", "-m", "vllm"),
+        args=("--enforce-eager", "--max-num-seqs", "16", "--seed", "3"),
+        env=(("VLLM_CPU_KVCACHE_SPACE", "4"),),
+    )
+    arms = [made(1.0, point=replace(NGRAM, server=server)) for server in (old, new)]
+    (change,) = compared(tmp_path, *arms).changes
+    assert change.refused == ""
+    assert change.differs == (
+        "server.command: vllm serve → python -m vllm",
+        "server.args: --max-num-seqs 8 → --max-num-seqs 16, --seed 3",
+        "server.env: nothing → VLLM_CPU_KVCACHE_SPACE=4",
+    )
+
+
+def test_rollouts_are_compared_by_batches(tmp_path: Path) -> None:
+    """Eight sequences share a clock: one slow batch in four is no significant loss."""
+    before = rollouts("ngram", 4, [2.0, 2.1, 1.9, 2.0])
+    after = rollouts("ngram", 4, [2.0, 2.1, 1.9, 4.0])
+    poor = tuple(replace(b, accepted=(b.accepted or 0) // 2) for b in after.batches)
+    (change,) = compared(tmp_path, before, replace(after, batches=poor)).changes
+    assert change.rate.value == pytest.approx(8.0 / 10.0)
+    assert change.rate.high is not None and change.rate.high > 1
+    assert change.acceptance.value == pytest.approx(0.5)
+    assert change.lost(0.05) == ("acceptance",)
+
+
+COUNTERS = {"change": {"verify_steps": 40, "drafted": 120, "accepted": 60}}
+
+
+@pytest.mark.parametrize(
+    ("counters", "value", "reason"),
+    [
+        ({"change": COUNTERS["change"] | {"accepted": 30}}, 0.5,
+         "from the server's counters over the whole point: no interval"),
+        ({}, None, "neither requests nor the servers' counters tell what was drafted"),
+    ],
+)  # fmt: skip
+def test_several_answers_are_compared_by_the_counters(
+    tmp_path: Path, counters: dict[str, Any], value: float | None, reason: str
+) -> None:
+    several = replace(NGRAM, sampling=replace(GREEDY, n=4))
+    before = made(1.0, None, point=several, counters=COUNTERS)
+    (change,) = compared(tmp_path, before, replace(before, counters=counters)).changes
+    assert (change.acceptance.value, change.acceptance.reason) == (value, reason)
+    assert change.lost(0.05) == ()
 
 
 @pytest.mark.parametrize(
