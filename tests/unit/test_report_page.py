@@ -11,6 +11,9 @@ from sweeper.judge.judgement import judge
 from sweeper.report.page import build
 from sweeper.report.page.answers import block, steps_of
 from sweeper.report.page.build import write_page
+from sweeper.report.page.curves import curve_drawing
+from sweeper.report.page.drawing import Drawing
+from sweeper.report.page.svg import style, styles
 from sweeper.store import SweepFolder
 from sweeper.values import Load, SpecCounts
 from tests.unit.sweeps import CHAT, Made, counts, folder, point, record
@@ -89,7 +92,8 @@ def test_plots_are_links_to_points_and_files(tmp_path: Path) -> None:
     page = paged(tmp_path, *timed)
     assert '<a href="#point-1"><title>ngram γ=2: speed-up ' in page
     names = {path.name for path in (tmp_path / "report").glob("*.png")}
-    assert names == {f"{n}-01-chat.png" for n in ("speedup", "survival", "steps", "over-time")}
+    drawn = ("speedup", "survival", "steps", "over-time", "curve")
+    assert names == {f"{n}-01-chat.png" for n in drawn}
 
 
 def test_the_axis_does_not_follow_an_endless_interval(tmp_path: Path) -> None:
@@ -98,6 +102,43 @@ def test_the_axis_does_not_follow_an_endless_interval(tmp_path: Path) -> None:
     page = paged(tmp_path, BASE, replace(NGRAM, records=wild))
     assert "Intervals that reach the upper edge go on." in page
     assert "reach the upper edge" not in paged(tmp_path / "calm", BASE, NGRAM)
+
+
+def timed(made: Made) -> Made:
+    """With a decode time for every request, which the cost of a step comes from."""
+    return replace(made, records=tuple(replace(r, decode_ms=900.0) for r in made.records))
+
+
+def test_the_prediction_over_gamma_is_drawn_beside_what_was_measured(tmp_path: Path) -> None:
+    deep = Made(
+        point=point("ngram", 3),
+        records=tuple(record(f"p{n}", spec=counts((1, 1, 1, 2)), steps=5) for n in range(4)),
+    )
+    sweep_folder = folder(tmp_path, *map(timed, (BASE, NGRAM, deep)))
+    judgement = judge(sweep_folder)
+    with style():
+        (drawing,) = curve_drawing(judgement.comparisons, judgement.workloads, styles(["ngram"]))
+    assert isinstance(drawing, Drawing)
+    (curve,) = judgement.workloads[0].curves
+    predicted = [p.predicted_tokens_per_step.value for p in curve.points]
+    tokens, speed = drawing.figure.axes
+    line = tokens.lines[0]
+    assert (line.get_linestyle(), list(line.get_ydata())) == ("--", predicted)
+    dots = tokens.collections[0].get_offsets().data.tolist()
+    measured = [c.acceptance.tokens_per_decode_step.value for c in judgement.comparisons[1:]]
+    assert dots == [[2.0, measured[0]], [3.0, measured[1]]]
+    assert speed.get_ylabel() == "decode speed-up"
+    assert "Dashed: prediction" in drawing.caption
+    page = write_page(sweep_folder, judgement).read_text(encoding="utf-8")
+    assert "<h4>Predicted over γ</h4>" in page
+    assert (tmp_path / "report" / "curve-01-chat.png").is_file()
+
+
+def test_where_nothing_can_be_predicted_the_reason_stands(tmp_path: Path) -> None:
+    unknown = replace(SPEC, histogram=None)
+    records = tuple(replace(r, spec=unknown) for r in NGRAM.records)
+    page = paged(tmp_path, BASE, replace(NGRAM, records=records))
+    assert "<li>Predicted over γ: not measured: no acceptance histogram</li>" in page
 
 
 def test_where_answers_leave_the_baselines_is_drawn(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from sweeper.report.changes import Since
 from sweeper.report.labels import groups, heading, labels, remarks
 from sweeper.report.page import answers as told
 from sweeper.report.page.cells import shown as columns_of
+from sweeper.report.page.curves import curve_drawing
 from sweeper.report.page.drawing import Drawing, Undrawn, series
 from sweeper.report.page.loads import families, load_drawings, no_loads
 from sweeper.report.page.plots import drawings
@@ -81,7 +82,7 @@ def write_page(folder: SweepFolder, judgement: Judgement, changes: Sequence[Sinc
         if not small:
             _write_beside(folder.report / "requests", found.blocks)
         with style():
-            sections = tuple(_sections(folder.report, comparisons, found))
+            sections = tuple(_sections(folder.report, judgement, found))
         embedded = found.blocks if small else ()
         write_text(page, _render(sweep, judgement, found, sections, embedded, changes))
     except OSError as problem:
@@ -116,9 +117,8 @@ def _write_beside(home: Path, blocks: Sequence[Block]) -> None:
         write_text(home / f"{block.name}.js", f"sweeperSide({name},{block.json});\n")
 
 
-def _sections(
-    report: Path, comparisons: Sequence[Comparison], found: _Requests
-) -> Iterator[Section]:
+def _sections(report: Path, judgement: Judgement, found: _Requests) -> Iterator[Section]:
+    comparisons = judgement.comparisons
     look = styles([series(c) for c in comparisons if not c.point.is_baseline])
     titles = {c.number: _pointed_at(c) for c in comparisons}
     loads = families(comparisons)
@@ -127,7 +127,11 @@ def _sections(
         yield Section(title=f"{title} over the load", remarks=(), plots=plots, missing=missing)
     for number, group in enumerate(groups(comparisons), start=1):
         name = f"{number:02d}-{_slug(group[0].point.dataset.name)}"
-        drawn = chain(drawings(group, found.windows, look), step_drawing(group))
+        drawn = chain(
+            drawings(group, found.windows, look),
+            curve_drawing(group, judgement.workloads, look),
+            step_drawing(group),
+        )
         plots, missing = _plots(report, name, drawn, titles)
         yield Section(title=heading(group), remarks=remarks(group), plots=plots, missing=missing)
     if not loads:

@@ -69,6 +69,14 @@ def axes() -> tuple[Any, Any]:
     return figure, figure.subplots()
 
 
+def panels(count: int) -> tuple[Any, list[Any]]:
+    """A figure with axes below each other over the same x."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE)
+    return figure, list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
+
+
 def legend(figure: Any, ax: Any) -> None:
     """Above the axes, where it hides nothing."""
     handles, names = ax.get_legend_handles_labels()
