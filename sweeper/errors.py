@@ -53,6 +53,11 @@ class PublishError(SweeperError):
     """The tracker did not take a result; the sweep's files are complete."""
 
 
+def get_extra(extra: str, python: str = "python") -> str:
+    """The command that installs an optional part of this project beside ``python``."""
+    return f"in a clone of this project: {python} -m pip install '.[{extra}]'"
+
+
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """``". Did you mean 'gamma'?"``, else the list of what exists, else nothing."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)

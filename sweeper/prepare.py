@@ -102,7 +102,7 @@ def runnable(plan: Plan) -> None:
     :raises UserError: when there is none.
     """
     for group in plan.groups:
-        here = _installed(group.server.command) if group.server.kind == "vllm" else None
+        here = installed(group.server.command) if group.server.kind == "vllm" else None
         if here and here.vllm is None:
             raise UserError(missing_vllm(here))
 
@@ -110,13 +110,13 @@ def runnable(plan: Plan) -> None:
 def server_versions(plan: Plan) -> dict[str, Json]:
     """The vLLM of every server's Python, ``None`` where it is not on this machine."""
     commands = {g.server.command for g in plan.groups if g.server.kind == "vllm"}
-    found = {command[0]: _installed(command) for command in sorted(commands)}
+    found = {command[0]: installed(command) for command in sorted(commands)}
     return {name: here and here.vllm for name, here in found.items()}
 
 
 def builds_for_cpu(group: Group) -> bool:
     """Whether the group's vLLM, where it is on this machine, is a CPU build: it holds no GPU."""
-    here = _installed(group.server.command) if group.server.kind == "vllm" else None
+    here = installed(group.server.command) if group.server.kind == "vllm" else None
     return here is not None and here.cpu
 
 
@@ -220,13 +220,8 @@ def _ask_vllm(candidates: Sequence[_Candidate], settings: Settings) -> tuple[str
     return tuple(f"not asked about the servers: {reason}" for reason in said.unasked)
 
 
-@cache
-def _installed(command: tuple[str, ...]) -> Installed | None:
-    return installed(command)
-
-
 def _here(point: Point) -> Installed | None:
-    return _installed(point.server.command) if point.server.kind == "vllm" else None
+    return installed(point.server.command) if point.server.kind == "vllm" else None
 
 
 def _dataset(settings: Settings) -> Dataset:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from sweeper import store
 from sweeper.config import Settings
-from sweeper.errors import StoreError
+from sweeper.errors import StoreError, UserError
 from sweeper.foresight import check_fits, check_resume, foresee, resumed_folder, versions_now
 from sweeper.measure.group import GroupRun
 from sweeper.measure.measurement import unmeasured
@@ -64,7 +65,8 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
         return USER_MISTAKE
     foreseen = foresee(plan, settings)
     plan, found = foreseen.plan, foreseen.estimate
-    print_plan(console, plan, prepared.notes, found, kept=foreseen.kept)
+    notes = (*prepared.notes, *(_obstacles(launcher, plan) if planning else ()))
+    print_plan(console, plan, notes, found, kept=foreseen.kept)
     if plan.refusals:
         return USER_MISTAKE
     check_fits(foreseen, settings)
@@ -86,6 +88,19 @@ def run_sweep(composed: Sequence[Composed], launcher: Launcher, sweep_dir: Path)
             console.print(f"resume: {len(kept)} of {len(plan.points)} points are kept")
         sweep = _write(folder, sweep, composed, kept)
         return _measure_and_report(console, sweep, folder, launcher, kept, found)
+
+
+def _obstacles(launcher: Launcher, plan: Plan) -> Iterator[str]:
+    """Why a plan could not be run from here; it may be for another machine."""
+    looks: tuple[Callable[[], None], ...] = (
+        partial(runnable, plan),
+        partial(launcher.check, _measurable(plan)),
+    )
+    for look in looks:
+        try:
+            look()
+        except UserError as problem:
+            yield f"would not start here: {problem}"
 
 
 @contextlib.contextmanager

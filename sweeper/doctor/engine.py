@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from sweeper.doctor.check import Check
+from sweeper.errors import get_extra
 from sweeper.plan.rules import VLLM
 from sweeper.serve.installed import Installed, installed, missing_vllm
 
@@ -62,15 +63,14 @@ def _version(here: Installed, gpu: bool) -> Check:
             name="vLLM",
             state="warning",
             found=f"{found}, and this machine has a GPU",
-            fix="pip install 'specsweep[gpu]' in an environment of its own",
+            fix=f"{get_extra('gpu')}, for an environment of its own",
         )
     if not gpu and not here.cpu:
         return Check(
             name="vLLM",
             state="warning",
             found=f"{found}, and this machine has no GPU",
-            fix="start sweeps on a machine with one (hydra/launcher=slurm), or "
-            "pip install 'specsweep[cpu]'",
+            fix="start sweeps on a machine with one (hydra/launcher=slurm), or " + get_extra("cpu"),
         )
     if here.vllm != VLLM and (here.vllm or "").partition("+")[0] != VLLM:
         return Check(
@@ -87,5 +87,5 @@ def _suffix(here: Installed) -> Check:
         name="arctic-inference",
         state="warning",
         found="not installed: method=suffix cannot run",
-        fix=f"pip install 'specsweep[suffix]' in {here.python}{same}",
+        fix=f"{get_extra('suffix', here.python)}{same}",
     )

@@ -29,15 +29,20 @@ def recommendation(one: Comparison) -> Recommendation:
     )
 
 
+VLLMS_OWN = (("-m", "vllm.entrypoints.openai.api_server"), ("vllm", "serve"))
+"""How commands of vLLM's own server end; a wrapper such as TRL's is another server."""
+
+
 def serve_command(one: Comparison, speculative: Json) -> str:
     """``vllm serve …`` with the flags and variables the point was measured with.
 
-    vLLM's CPU build has no working ``vllm`` command; there it is the module that was measured.
+    vLLM's CPU build has no working ``vllm`` command, and a wrapper is not ``vllm serve``: there it
+    is the command that was measured.
     """
     spec = one.point.server
     config = ("--speculative-config", json.dumps(speculative, sort_keys=True))
     words = (
-        *((*spec.command, "--model") if _is_cpu_build(one) else ("vllm", "serve")),
+        *((*spec.command, "--model") if _as_measured(one) else ("vllm", "serve")),
         spec.model,
         *(("--revision", spec.revision) if spec.revision else ()),
         *spec.args,
@@ -47,10 +52,12 @@ def serve_command(one: Comparison, speculative: Json) -> str:
     return " ".join([*env, shlex.join(words)])
 
 
-def _is_cpu_build(one: Comparison) -> bool:
+def _as_measured(one: Comparison) -> bool:
+    """Whether ``vllm serve`` is not the server that was measured, or does not start."""
     found = one.result.provenance if one.result else {}
     versions = found.get("versions") if isinstance(found, dict) else None
-    return isinstance(versions, dict) and str(versions.get("torch")).endswith("+cpu")
+    cpu_build = isinstance(versions, dict) and str(versions.get("torch")).endswith("+cpu")
+    return cpu_build or one.point.server.command[-2:] not in VLLMS_OWN
 
 
 def _conditions(spec: ServerSpec) -> str:

@@ -97,8 +97,9 @@ def point_warnings(
     return warnings
 
 
-def misconfigured(point: Point, records: Iterable[RequestRecord]) -> str:
+def misconfigured(point: Point, records: Iterable[RequestRecord], counters: Json = None) -> str:
     """Why a trained draft's point is no result: it hardly accepts anything. Empty when it does.
+    By the requests' own counts, else by the change of the server's ``counters``.
 
     A head of another target, the wrong layers or a tokenizer that differs still run, and what they
     measure is the cost of a mistake, not of the method.
@@ -106,6 +107,10 @@ def misconfigured(point: Point, records: Iterable[RequestRecord]) -> str:
     steps = accepted = 0
     for spec in (r.spec for r in records if r.spec and not r.error):
         steps, accepted = steps + spec.verify_steps, accepted + spec.accepted
+    if not steps:
+        change = counters.get("change") if isinstance(counters, dict) else None
+        told = change if isinstance(change, dict) else {}
+        steps, accepted = (int(told.get(name) or 0) for name in ("verify_steps", "accepted"))
     if not point.trained_draft or steps < ENOUGH_STEPS:
         return ""
     length = 1 + accepted / steps

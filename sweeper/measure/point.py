@@ -245,6 +245,6 @@ def _judged(one: Measurement) -> PointResult:
             f"{one.failed} of {one.sent} requests failed "
             f"(max_error_rate={point.max_error_rate:g}); first: {one.first_error}",
         )
-    if reason := misconfigured(point, one.records):
+    if reason := misconfigured(point, one.records, one.counters):
         return one.result("invalid", reason)
     return one.result("completed", "")

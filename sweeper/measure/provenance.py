@@ -20,7 +20,14 @@ from sweeper.serve.identity import resolved_speculation
 from sweeper.serve.session import Session
 from sweeper.serve.startlog import kv_cache_tokens, runner, start_warnings
 from sweeper.serve.startlog import scheduler as scheduler_in
-from sweeper.values import Json, Point, RequestRecord, content_key
+from sweeper.values import (
+    ROLLOUT_PATHS,
+    Json,
+    Point,
+    RequestRecord,
+    RolloutApi,
+    content_key,
+)
 
 _PACKAGES = ("torch", "transformers", "triton", "flash_attn", "flashinfer")
 _DIGEST_HEAD = 1 << 20
@@ -46,7 +53,7 @@ def provenance(
         "resolved_speculative_config": _short(resolved_speculation(info)),
         "caches": caches,
         "canary": canary,
-        "rendering": rendering(point, chat, records),
+        "rendering": rendering(point, chat, records, session.api),
         "order": point.order,
         "model": model(point),
         "dataset": asdict(point.dataset),
@@ -56,10 +63,14 @@ def provenance(
     }
 
 
-def rendering(point: Point, chat: bool, records: Iterable[RequestRecord]) -> dict[str, Json]:
-    """Who made the text the model read, from what, and a digest of all first turns of it."""
+def rendering(
+    point: Point, chat: bool, records: Iterable[RequestRecord], api: RolloutApi = "completions"
+) -> dict[str, Json]:
+    """Who made the text the model read, from what, and a digest of all first turns of it. A rollout
+    sends token ids to ``api``, made of messages by the server before."""
+    plain = ROLLOUT_PATHS[api] if point.load.batches else "/v1/completions"
     return {
-        "endpoint": "/v1/chat/completions" if chat else "/v1/completions",
+        "endpoint": "/v1/chat/completions" if chat and not point.load.batches else plain,
         "by": "the server, with its chat template" if chat else "nobody: sent as text or ids",
         "template_digest": template_digest(point.server.model) if chat else None,
         "chat_template_kwargs": dict(point.dataset.options).get("chat_template_kwargs"),

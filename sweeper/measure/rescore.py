@@ -28,6 +28,8 @@ def rescored(one: Measurement, kept: Sequence[tuple[Tokens, Sample]]) -> dict[st
             again = _scored(one, ids, sample.token_ids)
         except RequestError as problem:
             return {"reason": f"the re-score failed: {problem}"}
+        if len(sample.logprobs or ()) != len(again):
+            return {"reason": f"{len(sample.logprobs or ())} logprobs came for {len(again)} tokens"}
         pairs = zip(sample.logprobs or (), again, strict=True)
         differences += [returned - scored for returned, scored in pairs]
     return {
@@ -64,4 +66,9 @@ def _scored(one: Measurement, prompt: Tokens, completion: Tokens) -> list[float]
     if found is None:
         raise RequestError("the server returned no prompt_logprobs")
     positions = found[len(prompt) :]
-    return [float(at[str(t)]["logprob"]) for at, t in zip(positions, completion, strict=True)]
+    try:
+        return [float(at[str(t)]["logprob"]) for at, t in zip(positions, completion, strict=True)]
+    except (KeyError, TypeError, ValueError) as problem:
+        raise RequestError(
+            f"prompt_logprobs are not those of the tokens that were sent: {problem!r}"
+        ) from None

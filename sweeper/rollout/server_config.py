@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from typing import Any, Self
 
@@ -97,8 +97,10 @@ class VLLMServerConfig:
         own = {name: getattr(self, name) for name in _FIELDS}
         return _set(copy.deepcopy(own | dict(self.engine_args)))
 
-    def to_cli(self) -> list[str]:
-        """The argv of ``vllm serve``, for a process that is started without a shell.
+    def to_cli(self, command: Sequence[str] = ("vllm", "serve")) -> list[str]:
+        """The argv of a server, for a process that is started without a shell. vLLM's CPU build has
+        no working ``vllm``: ``command=(sys.executable, "-m", "vllm.entrypoints.openai.api_server",
+        "--model")``; the model is the word after it.
 
         :raises ConfigError: as :func:`validate_speculative`, and for values that have no form on a
             command line.
@@ -108,7 +110,7 @@ class VLLMServerConfig:
         if mistakes:
             raise ConfigError("\n".join(mistakes))
         argv, _ = tokens({k: v for k, v in flags.items() if k != "model"}, "engine_args", {})
-        return ["vllm", "serve", self.model, *argv]
+        return [*command, self.model, *argv]
 
 
 _FIELDS = tuple(f.name for f in fields(VLLMServerConfig) if f.name != "engine_args")
@@ -201,12 +203,22 @@ def _today(given: Any, flags: Mapping[str, Any], mistakes: list[str]) -> dict[st
     mistakes += [f"{k}: given in {SPECULATIVE} too; keep one" for k in flags if k in inner]
     translated = translate(inner | dict(flags), SPECULATIVE)
     mistakes += map(_in_vllms_names, translated.mistakes)
+    if _means_a_draft_model(flags, translated.mapping):
+        translated.mapping["method"] = "draft_model"
+        text = f"speculative_model without a method: taken as {SPECULATIVE}.method=draft_model"
+        warnings.warn(text, DeprecationWarning, stacklevel=_levels_to_the_caller())
     for name in (*flags, *(k for k in inner if k in RENAMED)):
         now = RENAMED.get(name, name)
         if now in translated.mapping:
             text = f"{name} is vLLM's old name of {SPECULATIVE}.{now}; taken as that"
             warnings.warn(text, DeprecationWarning, stacklevel=_levels_to_the_caller())
     return translated.mapping
+
+
+def _means_a_draft_model(flags: Mapping[str, Any], mapping: Mapping[str, Json]) -> bool:
+    """The flag of vLLM before 0.8 was a smaller model; what it spelled in brackets is a method."""
+    named = flags.get("speculative_model")
+    return isinstance(named, str) and not named.startswith("[") and not mapping.get("method")
 
 
 def _levels_to_the_caller() -> int:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from sweeper.serve.installed import reports
 from sweeper.values import ServerSpec
 
 
@@ -45,7 +46,11 @@ def shown(spec: ServerSpec) -> str:
     env = [f"{name}={shlex.quote(value)}" for name, value in spec.env]
     if spec.workarounds:
         env.insert(0, "PYTHONPATH=$PLUGINS")
-    command = shlex.join(argv(spec)).replace(" PORT ", " $PORT ").replace(" NAME", " $NAME")
+    command = (
+        shlex.join(argv(spec, **reports(spec.command)))
+        .replace(" PORT ", " $PORT ")
+        .replace(" NAME", " $NAME")
+    )
     return " ".join([*env, command])
 
 

@@ -48,6 +48,11 @@ def check_speculation(spec: ServerSpec, info: Json | None) -> None:
     resolved = resolved_speculation(info)
     asked = spec.speculative
     if asked is None:
+        if resolved is not None and spec.kind == "external":
+            raise ServerError(
+                f"the running server speculates (method {resolved.get('method')}): attach to it "
+                "with its method and γ, or start it without speculation for a baseline"
+            )
         if resolved is not None:
             raise ServerError(
                 f"the baseline server speculates by itself (method {resolved.get('method')}): "

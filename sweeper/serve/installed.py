@@ -6,9 +6,11 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TypedDict
 
-from sweeper.errors import ServerError
+from sweeper.errors import ServerError, get_extra
 from sweeper.plan.concerns import refusals
 from sweeper.plan.rules import RULES
 from sweeper.serve.process import ask
@@ -71,9 +73,10 @@ class Installed:
     methods: tuple[str, ...] = ()
 
 
+@cache
 def installed(command: tuple[str, ...]) -> Installed | None:
-    """Ask the Python at the head of ``command``; ``None`` when it is not a Python of this machine
-    (a container, a module loaded later, another node)."""
+    """Ask, once, the Python at the head of ``command``; ``None`` when it is not a Python of this
+    machine (a container, a module loaded later, another node)."""
     python = command[0] if command else ""
     if not Path(python).name.startswith("python"):
         return None
@@ -94,13 +97,29 @@ def installed(command: tuple[str, ...]) -> Installed | None:
     )
 
 
+class Reports(TypedDict):
+    """What a vLLM may be asked to tell with every request; see ``sweeper.serve.command.argv``."""
+
+    metrics: bool
+    times: bool
+
+
+def reports(command: tuple[str, ...]) -> Reports:
+    """Times are asked for only where it is known that they can be."""
+    here = installed(command)
+    return Reports(
+        metrics=here is None or here.per_request_metrics,
+        times=here is not None and here.per_request_times,
+    )
+
+
 def missing_vllm(here: Installed) -> str:
     """What to do when the server's Python has no vLLM."""
     same = here.python == sys.executable
     return (
         f"vLLM is not installed in {here.python}: "
         + ("run `make setup`, or " if same else "")
-        + "pip install 'specsweep[cpu]' (no GPU) or 'specsweep[gpu]' there, "
+        + f"{get_extra('cpu', here.python)} (no GPU) or '.[gpu]', "
         "or name a Python that has it: server.command=[/path/python,-m,"
         "vllm.entrypoints.openai.api_server]"
     )

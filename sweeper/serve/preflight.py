@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sweeper.errors import ServerError
 from sweeper.serve.command import argv, environment
-from sweeper.serve.installed import installed
+from sweeper.serve.installed import installed, reports
 from sweeper.serve.process import ask
 from sweeper.serve.startlog import start_warnings
 from sweeper.values import Json, ServerSpec
@@ -112,10 +112,7 @@ def _ask(specs: Sequence[ServerSpec], timeout_s: float) -> tuple[dict[str, Findi
 
 
 def _flags(spec: ServerSpec) -> list[str]:
-    here = installed(spec.command)
-    metrics = here is None or here.per_request_metrics
-    times = here is not None and here.per_request_times
-    command = argv(spec, port=8000, name="preflight", metrics=metrics, times=times)
+    command = argv(spec, port=8000, name="preflight", **reports(spec.command))
     return list(command[len(spec.command) :])
 
 

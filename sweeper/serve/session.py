@@ -20,7 +20,7 @@ from sweeper.serve.attach import attached
 from sweeper.serve.command import argv, environment, preload_libraries
 from sweeper.serve.endpoint import Endpoint
 from sweeper.serve.identity import check_models, check_speculation
-from sweeper.serve.installed import installed
+from sweeper.serve.installed import installed, reports
 from sweeper.serve.plugins import check_in_force, install, with_plugins
 from sweeper.serve.process import ServerProcess, free_port, is_listening, start
 from sweeper.serve.running import Session, died, rollout_api
@@ -77,9 +77,7 @@ def _started(
         here = installed(spec.command)
         prefix = Path(here.python).parent.parent if here else Path(sys.prefix)
         preload = preload_libraries(prefix) if not _has_gpu() else ()
-        metrics = here is None or here.per_request_metrics
-        times = here is not None and here.per_request_times
-        command = argv(spec, port=port, name=name, metrics=metrics, times=times)
+        command = argv(spec, port=port, name=name, **reports(spec.command))
         env = environment(spec, os.environ, api_key=key, preload=preload)
         env = with_plugins(env, spec, install(spec, folder.path))
         facts: dict[str, Json] = {

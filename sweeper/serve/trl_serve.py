@@ -65,7 +65,13 @@ def trl_flags(ours: argparse.Namespace, version: str, rest: Sequence[str]) -> li
 
 def main() -> None:
     ours, rest = _parser().parse_known_args()
-    version = importlib.metadata.version("trl")
+    try:
+        version = importlib.metadata.version("trl")
+    except importlib.metadata.PackageNotFoundError:
+        sys.exit(
+            f"TRL is not installed in {sys.executable}: pip install trl there, or name a "
+            "Python that has it: server.command=[/path/to/bin/python,trl_serve.py]"
+        )
     if problem := refusal(version, ours.speculative_config, ours.wrapper):
         sys.exit(problem)
     script: Any = importlib.import_module("trl.scripts.vllm_serve")
@@ -176,8 +182,10 @@ def _application(plain: Any, ours: argparse.Namespace, inside: int, version: str
 
     def tokenize(body: dict[str, Any]) -> Any:
         if "messages" in body:
+            more = {k: body[k] for k in ("tools",) if body.get(k)}
+            more |= body.get("chat_template_kwargs") or {}
             text = tokenizer.apply_chat_template(
-                body["messages"], tokenize=False, add_generation_prompt=True
+                body["messages"], tokenize=False, add_generation_prompt=True, **more
             )
             return {"tokens": tokenizer(text, add_special_tokens=False)["input_ids"]}
         return {"tokens": tokenizer(body["prompt"])["input_ids"]}

@@ -61,7 +61,7 @@ def test_a_wrong_prompt_file(tmp_path: Path, content: bytes, sentence: str) -> N
 def test_vllm_not_installed(tmp_path: Path) -> None:
     said = refused(tmp_path, "method=none", "server.command=[/usr/bin/python3,-m,vllm]")
     assert "vLLM is not installed in /usr/bin/python3" in said
-    assert "pip install 'specsweep[cpu]'" in said
+    assert "-m pip install '.[cpu]'" in said
 
 
 def test_output_path_not_writable(tmp_path: Path) -> None:
@@ -81,6 +81,17 @@ def test_a_plan_starts_and_leaves_nothing(tmp_path: Path) -> None:
     assert done.out.rstrip().splitlines()[-1] == "4 jobs, 3 points, 3 servers"
     assert not list(tmp_path.glob("out/*"))
     assert f"{sys.executable} " in done.out
+
+
+def test_a_plan_that_could_not_be_run_from_here_says_why(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    server = f"server.command=[{bare},-m,vllm.entrypoints.openai.api_server]"
+    done = run(command("mode=plan", "method=none", server, outputs=tmp_path))
+    assert done.status == 0, done.out + done.err
+    assert f"would not start here: vLLM is not installed in {bare}" in " ".join(done.out.split())
+    assert done.out.rstrip().splitlines()[-1] == "1 jobs, 1 points, 1 servers"
 
 
 def test_on_invalid_skip_runs_the_rest_and_shows_the_skipped(tmp_path: Path) -> None:

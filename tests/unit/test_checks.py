@@ -129,3 +129,11 @@ def test_a_trained_draft_that_accepts_nothing_is_no_result(
     last = replace(spec, accepted=accepted)
     records = [record(60, steps, spec), record(60, steps, last)]
     assert misconfigured(asked, records) == reason
+
+
+@pytest.mark.parametrize(("accepted", "wrong"), [(4, True), (5, False)])
+def test_where_requests_report_nothing_the_counters_tell_of_it(accepted: int, wrong: bool) -> None:
+    asked = point("eagle3", 4, trained_draft=True)
+    counters = {"change": {"verify_steps": 100, "drafted": 400, "accepted": accepted}}
+    assert bool(misconfigured(asked, [record(60, 100, None)], counters)) is wrong
+    assert misconfigured(asked, [record(60, 100, None)], {"change": None}) == ""

@@ -45,7 +45,9 @@ def test_no_vllm_says_how_to_get_it() -> None:
         "failure",
         "vLLM is not installed in /opt/v/bin/python",
     )
-    assert check.fix.startswith("pip install 'specsweep[cpu]' (no GPU) or 'specsweep[gpu]' there")
+    assert check.fix.startswith(
+        "in a clone of this project: /opt/v/bin/python -m pip install '.[cpu]' (no GPU) or '.[gpu]'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_what_an_old_vllm_lacks_is_named() -> None:
         "not here: counts with every request (--per-request-spec-decode-metrics)",
         "not installed: method=suffix cannot run",
     ]
-    assert found[-1].fix == "pip install 'specsweep[suffix]' in /p"
+    assert found[-1].fix == "in a clone of this project: /p -m pip install '.[suffix]'"
 
 
 def test_a_temporary_folder_with_a_long_name() -> None:

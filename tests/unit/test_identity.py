@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,6 +112,10 @@ def test_a_baseline_that_speculates_and_speculation_that_does_not() -> None:
         "checkpoint; serve its verifier instead"
     )
     assert wrong(spec(NGRAM), None) == "speculation was asked for, but the server resolved none"
+    assert wrong(replace(spec(None), kind="external"), SERVED) == (
+        "the running server speculates (method ngram): attach to it with its method and γ, or "
+        "start it without speculation for a baseline"
+    )
 
 
 def test_what_cannot_be_verified_of_a_running_server_is_said() -> None:

@@ -124,6 +124,15 @@ def test_the_command_of_a_cpu_build_is_the_one_that_was_measured(tmp_path: Path)
     )
 
 
+def test_the_command_of_a_wrapper_is_the_wrappers(tmp_path: Path) -> None:
+    server = replace(FAST.point.server, command=("/p/python", "/s/trl_serve.py"))
+    fast = replace(FAST, point=replace(FAST.point, server=server))
+    assert only(judged(tmp_path, BASE, fast)).command == (
+        "/p/python /s/trl_serve.py --model org/model "
+        """--speculative-config '{"method": "ngram", "num_speculative_tokens": 2}'"""
+    )
+
+
 def test_slower_settings_only_are_not_deployed(tmp_path: Path) -> None:
     found = judged(tmp_path, BASE, SLOW)
     workload = only(found)

@@ -205,6 +205,25 @@ class TestOldNames:
             )
         ]
 
+    def test_a_model_alone_was_a_draft_model(self) -> None:
+        settings = {
+            "model": "m",
+            "speculative_model": "org/draft",
+            "num_speculative_tokens": 5,
+            "speculative_draft_tensor_parallel_size": 1,
+        }
+        with pytest.warns(DeprecationWarning) as caught:
+            config = VLLMServerConfig.from_mapping(settings)
+        assert str(caught[0].message) == (
+            "speculative_model without a method: taken as speculative_config.method=draft_model"
+        )
+        assert config.to_vllm_kwargs()["speculative_config"] == {
+            "method": "draft_model",
+            "model": "org/draft",
+            "num_speculative_tokens": 5,
+            "draft_tensor_parallel_size": 1,
+        }
+
     @pytest.mark.parametrize(("old", "today"), sorted(RENAMED.items()))
     def test_every_one_of_them_flat_or_inside(self, old: str, today: str) -> None:
         sentence = f"^{old} is vLLM's old name of speculative_config.{today}; taken as that$"

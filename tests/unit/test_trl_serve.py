@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +24,17 @@ OURS = argparse.Namespace(
     enable_per_request_metrics=True,
 )
 OWN = ["--model", "m", "--host", "127.0.0.1", "--port", "81"]
+
+
+def test_without_trl_it_says_where_and_what_to_do(tmp_path: Path) -> None:
+    """``-S`` leaves out everything that was installed."""
+    argv = [sys.executable, "-S", trl_serve.__file__, "--model", "m"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"TRL is not installed in {sys.executable}: pip install trl there, or name a Python that "
+        "has it: server.command=[/path/to/bin/python,trl_serve.py]\n"
+    )
 
 
 @pytest.mark.parametrize("version", ["1.11.0", "1.16.0", "2.0.0.dev0"])

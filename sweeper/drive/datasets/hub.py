@@ -8,7 +8,7 @@ from typing import Any
 
 from sweeper.drive.datasets.entry import mistakes_of, to_prompt
 from sweeper.drive.datasets.jsonl import first, listed
-from sweeper.errors import DatasetError
+from sweeper.errors import DatasetError, get_extra
 from sweeper.values import Json, Prompt
 
 COLUMNS = {
@@ -54,9 +54,7 @@ def _rows(path: str, subset: str | None, split: str, revision: str | None) -> An
     try:
         import datasets
     except ImportError:
-        raise DatasetError(
-            "dataset=hf needs the package datasets: pip install 'specsweep[hf]'"
-        ) from None
+        raise DatasetError(f"dataset=hf needs the package datasets: {get_extra('hf')}") from None
     try:
         if (Path(path) / "state.json").is_file():
             return datasets.load_from_disk(path)
