@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from sweeper.judge.acceptance import Acceptance
 from sweeper.judge.arms import Arm
-from sweeper.judge.output import Divergence, OutputCheck
+from sweeper.judge.divergence import Divergence
+from sweeper.judge.output import OutputCheck
 from sweeper.judge.totals import OF_COUNTERS
 
 FEWER_BELOW = 0.01

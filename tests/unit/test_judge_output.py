@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -233,6 +234,92 @@ def test_rounding_is_hardly_ever_called_wrong() -> None:
 def test_an_engine_that_takes_runners_up_is_called_wrong(lenient: float) -> None:
     states = [simulated(seed, sigma=0.08, accept=lenient).state for seed in range(15)]
     assert states.count("wrong") >= 14
+
+
+def repeated(pairs: Sequence[Pair], count: int) -> tuple[Pair, ...]:
+    """The same answers in every repeat, as a server gives them that rounds alike each time."""
+    return tuple(
+        (replace(base, repeat=n), replace(other, repeat=n))
+        for n in range(count)
+        for base, other in pairs
+    )
+
+
+def test_five_repeats_of_the_same_noise_are_not_too_many_for_it() -> None:
+    """Of eight near ties rounding turns the same four in every repeat: four, and not twenty."""
+    read = near(0.1, 2.0)
+    each = [scored(f"p{n}", read, near(0.25 if n % 2 else 0.1, 2.0)) for n in range(8)]
+    turned = [two(f"p{n}", "a b", "x y", (0, 10), (1 if n < 4 else 0, 10)) for n in range(8)]
+    once, five = (check(*repeated(turned, n), floor=floor(*each)) for n in (1, 5))
+    assert (once.state, five.state) == ("numerical", "numerical")
+    assert once.sentence.startswith("4 of 8 greedy answers differ")
+    assert five.sentence.startswith("20 of 40 greedy answers differ")
+    assert (once.compared, five.compared, len(five.divergences)) == (8, 8, 4)
+
+
+def test_other_prompts_in_each_repeat_are_judged_by_the_risk_of_each_repeat() -> None:
+    """Each repeat is as noise has it; every prompt differs in one of them."""
+    each = [scored(f"p{n}", near(0.1, 2.0), near(0.1 + 0.2 * (n < 3), 2.0)) for n in range(12)]
+    pairs = [
+        tuple(
+            replace(one, repeat=repeat)
+            for one in two(f"p{n}", "a b", "x y", (0, 10), (int(n // 3 == repeat), 10))
+        )
+        for repeat in range(4)
+        for n in range(12)
+    ]
+    found = check(*((base, other) for base, other in pairs), floor=floor(*each))
+    assert found.state == "numerical"
+    assert found.sentence.startswith("12 of 48 greedy answers differ")
+
+
+def test_too_many_in_one_repeat_are_too_many() -> None:
+    each = [scored(f"p{n}", near(0.1, 2.0), near(0.1 + 0.2 * (n < 1), 2.0)) for n in range(40)]
+    turned = [two(f"p{n}", "a b", "x y", (0, 10), (1, 10)) for n in range(40)]
+    found = check(*repeated(turned, 2), floor=floor(*each))
+    assert found.state == "wrong"
+    assert found.sentence.endswith("too many for rounding alone")
+
+
+def test_a_near_tie_in_one_repeat_hides_nothing_wrong_in_another() -> None:
+    near_tie, wrong = left(0, 11, 3), left(0, 10, 21)
+    later = tuple(replace(one, repeat=1) for one in wrong)
+    found = check(near_tie, (later[0], later[1]), floor=floor(THREE))
+    assert found.state == "wrong"
+    assert found.sentence.startswith("2 of 2 greedy answers differ from the baseline's, 1 of them")
+    (shown,) = found.divergences
+    assert (shown.kind, shown.repeat, shown.position) == ("wrong", 1, 2)
+
+
+def unscored(count: int) -> list[Pair]:
+    return [two(f"u{n}", "a b", "a x", (1, 2), (1, 3)) for n in range(count)]
+
+
+def test_mostly_unscored_differences_are_not_measured() -> None:
+    found = check(left(0, 11, 3), *unscored(2), floor=floor(THREE))
+    assert found.state == "not measured"
+    assert found.sentence == (
+        "not measured: 3 of 3 greedy answers differ from the baseline's, and 2 of them were not "
+        "scored; check.prompts=3 scores an answer to every prompt"
+    )
+    assert found.identical_share.value == 0.0
+    half = check(left(0, 11, 3), *unscored(1), floor=floor(THREE))
+    assert half.state == "numerical"
+    assert half.sentence.endswith("; 1 not scored")
+
+
+def test_what_is_wrong_is_so_however_much_was_not_scored() -> None:
+    assert check(left(0, 10, 21), *unscored(9), floor=floor(THREE)).state == "wrong"
+
+
+def test_later_turns_are_never_scored() -> None:
+    """Not even where the answer is, by chance, that to the first."""
+    turns = [tuple(replace(one, turn=n) for one in left(0, 11, 3)) for n in (1, 2)]
+    found = check(left(0, 11, 3), *((base, other) for base, other in turns), floor=floor(THREE))
+    assert found.state == "not measured"
+    assert found.sentence.endswith(
+        "2 of them were not scored: only first turns are, as the baseline first answered them"
+    )
 
 
 def test_without_rounding_any_difference_is_wrong() -> None:
