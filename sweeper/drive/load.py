@@ -60,9 +60,9 @@ def run_load(
 ) -> Client:
     """Send ``requests`` as ``load`` says until there are no more or its duration is over.
 
-    Requests under way then are waited for. ``on_record`` is called between reads of the event
-    loop, in the order in which requests end; of a sequential load it is done before the next
-    request is sent. Whatever it raises ends the load.
+    Requests under way then are waited for; turns that would follow them are not sent.
+    ``on_record`` is called between reads of the event loop, in the order in which requests end; of
+    a sequential load it is done before the next request is sent. Whatever it raises ends the load.
     """
     count = processes_for(load)
     setup = Setup(base_url=base_url, api_key=api_key, model=model, load=load)
@@ -147,20 +147,22 @@ class Driver:
     async def slot(self, opens: float, closes: float) -> None:
         await self.until(opens)
         while self.elapsed < closes and (request := await self.take()) is not None:
-            await self.one(request)
+            await self.one(request, closes)
 
     async def arriving(self, dealt: AsyncIterator[tuple[float, Request]]) -> None:
         """An open loop: a request at each arrival, late ones at once."""
+        closes = self.load.duration_s or float("inf")
         async with together() as group:
             async for due, request in dealt:
                 await self.until(due)
-                group.create_task(self.one(request, round(due * 1e9)))
+                group.create_task(self.one(request, closes, round(due * 1e9)))
 
-    async def one(self, request: Request | None, due_ns: int | None = None) -> None:
-        """Send a request, and after its answer the turns that follow it, in the same slot."""
-        while request is not None and not self.over:
-            request = request.after(await self.answered(request, due_ns))
-            due_ns = None
+    async def one(self, first: Request, closes: float, due_ns: int | None = None) -> None:
+        """Send a request, and after its answer the turns that follow it, in the same slot, as long
+        as it is open."""
+        request = first.after(await self.answered(first, due_ns))
+        while request is not None and not self.over and self.elapsed < closes:
+            request = request.after(await self.answered(request, None))
 
     async def answered(self, request: Request, due_ns: int | None) -> RequestRecord:
         if self.load.stream:

@@ -59,6 +59,19 @@ def asked_for(
     return islice(requests_of(prompts, sampling, repeats, order), wanted)
 
 
+def total_of(prompts: Sequence[Prompt], repeats: int, load: Load, order: str = "") -> int:
+    """Requests that :func:`asked_for` and the turns that follow make; 0: as many as there is
+    time for."""
+    if load.cycle and load.requests is None:
+        return 0
+    taken = (
+        prompt
+        for repeat in (count() if load.cycle else range(repeats))
+        for prompt in shuffled(prompts, order, repeat)
+    )
+    return sum(prompt.turns for prompt in islice(taken, load.requests))
+
+
 def too_many(prompts: int, repeats: int, load: Load) -> str:
     """Why a load cannot send what it was asked for, empty when it can."""
     there, wanted = prompts * repeats, load.requests

@@ -16,6 +16,7 @@ from sweeper.drive.requests import (
     asked_for,
     extra_prompts,
     requests_of,
+    total_of,
     unused,
 )
 from sweeper.errors import RequestError, ServerError
@@ -99,8 +100,7 @@ def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     point = one.planned.point
     load = point.load
     requests = asked_for(prompts, point.sampling, point.repeats, load, point.order)
-    # 0: as many as there is time for.
-    total = load.requests or (0 if load.cycle else sum(p.turns for p in prompts) * point.repeats)
+    total = total_of(prompts, point.repeats, load, point.order)
     one.warnings += [*point.warnings, *one.session.notes, *cautions(point, one.session.here)]
     one.chat = prompts[0].messages is not None
     _canary(one, prompts[0])

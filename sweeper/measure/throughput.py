@@ -1,15 +1,17 @@
 """Throughput and goodput of one point inside its measuring window.
 
 The measuring window is where the load was what was asked for. It begins with the first request. A
-closed load's ends when the first slot stays empty: at the first answer after the last request was
-sent. An open load's ends when the last request is sent. Requests still under way are waited for and
-have their latencies counted in; of their tokens only those inside the window count.
+closed load's ends when the first slot stays empty: at the first conversation to end after the last
+first turn was sent (without further turns, the first answer after the last request). An open load's
+ends when the last first turn is sent: turns that follow are no arrivals. Requests still under way
+are waited for and have their latencies counted in; of their tokens only those inside the window
+count.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -45,14 +47,28 @@ def measuring_window(records: Sequence[RequestRecord], load: Load) -> tuple[int,
     """Its two ends in ns as records count them; ``None`` when it has no length."""
     if not records:
         return None
-    start, last = min(r.sent_ns for r in records), max(r.sent_ns for r in records)
+    start, last = min(r.sent_ns for r in records), _last_first_turn(records)
     if not load.overlapping:
         end = max(r.done_ns for r in records)
     elif load.name == "open" or (load.name == "ramp" and load.ramp_of == "rate"):
         end = last
     else:
-        end = min(r.done_ns for r in records if r.done_ns > last)
+        end = min(done for done in _ends(records) if done > last)
     return (start, end) if end > start else None
+
+
+def _last_first_turn(records: Sequence[RequestRecord]) -> int:
+    """When it was sent."""
+    return max((r.sent_ns for r in records if not r.turn), default=0)
+
+
+def _ends(records: Iterable[RequestRecord]) -> Collection[int]:
+    """When each conversation ended, by its last answer."""
+    found: dict[tuple[str, int], int] = {}
+    for record in records:
+        of = record.prompt_id, record.repeat
+        found[of] = max(found.get(of, 0), record.done_ns)
+    return found.values()
 
 
 def throughput(records: Sequence[RequestRecord], load: Load, slo: Slo | None = None) -> Throughput:

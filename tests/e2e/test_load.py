@@ -230,6 +230,32 @@ def test_a_duration_ends_the_sending_and_what_is_under_way_is_waited_for(start: 
     assert max(r.sent_ns for r in records) < 0.3e9 < max(r.done_ns for r in records)
 
 
+@pytest.mark.parametrize(
+    "load",
+    [
+        replace(CLOSED, duration_s=0.4),
+        replace(CLOSED, duration_s=0.4, processes=2),
+        Load(name="open", rate=40.0, duration_s=0.4, stream=True, processes=1),
+        Load(name="ramp", ramp_from=4.0, ramp_to=1.0, duration_s=0.4, stream=True, processes=1),
+    ],
+    ids=["closed", "two processes", "open", "ramp"],
+)
+def test_no_turn_follows_after_the_end(start: Start, load: Load) -> None:
+    """Answers of about 0.1 s, ten turns: a conversation does not end before the load does."""
+    prompts = tuple(
+        Prompt(
+            id=f"p{n}",
+            messages=(Message(role="user", content=f"prompt {n}"),),
+            follow_ups=("go on",) * 9,
+        )
+        for n in range(24)
+    )
+    records = sent(start(step_ms=5.0), load, prompts)
+    assert errors(records) == []
+    assert max(r.turn for r in records) in range(1, 9)
+    assert max(r.sent_ns for r in records) < 0.4e9 < max(r.done_ns for r in records)
+
+
 def test_prompts_are_sent_again_only_when_asked_for(start: Start) -> None:
     url = start()
     with pytest.raises(RequestError) as refused:

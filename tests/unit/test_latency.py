@@ -117,6 +117,35 @@ def test_a_closed_window_ends_when_the_first_slot_stays_empty() -> None:
     assert found.total_tokens_per_s == pytest.approx(30.0 + 5 * 5 / 2)
 
 
+def conversation(name: str, sent_s: float, turns: int) -> list[RequestRecord]:
+    """Turns of a second each, one after another, ten tokens a turn."""
+    return [
+        streamed(name, tokens=10, chunks_ms=(100,) * 10, sent_s=sent_s + turn, turn=turn)
+        for turn in range(turns)
+    ]
+
+
+def test_a_slot_that_goes_on_with_a_conversation_is_not_empty() -> None:
+    """The first slot has nothing left after 4 s; the second is in its conversation until 9 s."""
+    records = [*conversation("a", 0.0, 2), *conversation("b", 2.0, 2), *conversation("c", 0.0, 9)]
+    assert measuring_window(records, CLOSED) == (0, 4_000_000_000)
+    assert throughput(records, CLOSED).output_tokens_per_s == pytest.approx(20.0)
+
+
+def test_a_failed_turn_ends_its_conversation() -> None:
+    failed = replace(conversation("a", 0.0, 1)[0], error="HTTP 500")
+    records = [failed, *conversation("b", 1.0, 3), *conversation("c", 0.0, 9)]
+    assert measuring_window(records, CLOSED) == (0, 4_000_000_000)
+
+
+def test_turns_that_follow_are_no_arrivals() -> None:
+    records = [one for n in range(5) for one in conversation(str(n), n * 0.5, 3)]
+    found = throughput(records, OPEN)
+    assert found.window_s == 2.0
+    # Tokens at 2 s: two conversations at 20, 15, 10 … of their second turn, the last just began.
+    assert found.output_tokens_per_s == pytest.approx((20 + 15 + 10 + 5 + 0) / 2)
+
+
 def test_fewer_requests_than_slots_still_have_a_window() -> None:
     found = throughput(steady(2, slots=4, seconds=1.0), CLOSED)
     assert (found.window_s, found.output_tokens_per_s) == (1.0, 20.0)

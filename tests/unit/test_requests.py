@@ -10,11 +10,13 @@ from sweeper.drive.requests import (
     CHAT,
     COMPLETIONS,
     WARMUP_TEXTS,
+    asked_for,
     body_of,
     extra_prompts,
     requests_of,
+    total_of,
 )
-from sweeper.values import Message, Prompt, Sampling
+from sweeper.values import Load, Message, Prompt, Sampling
 from tests.unit.sweeps import record
 
 GREEDY = Sampling(
@@ -115,3 +117,19 @@ def test_tools_and_template_arguments_reach_the_template() -> None:
 def test_prompts_of_ids_are_sent_as_ids() -> None:
     (request,) = requests_of([Prompt(id="r", token_ids=(5, 6))], GREEDY)
     assert (request.path, request.body["prompt"]) == (COMPLETIONS, [5, 6])
+
+
+def test_progress_counts_every_turn_of_the_prompts_that_a_load_takes() -> None:
+    one = Prompt(id="o", text="x")
+    load = Load(name="closed")
+    assert total_of([TWO_TURNS, one], 2, load) == 2 * (TWO_TURNS.turns + 1)
+    assert total_of([TWO_TURNS, one], 1, replace(load, requests=1)) == TWO_TURNS.turns
+    assert total_of([TWO_TURNS, one], 1, replace(load, cycle=True)) == 0
+    three = replace(load, cycle=True, requests=3)
+    assert total_of([TWO_TURNS, one], 1, three) == 2 * TWO_TURNS.turns + 1
+    for order in ("a", "b", "c"):
+        few = replace(load, requests=3)
+        asked = asked_for([TWO_TURNS, one], GREEDY, 2, few, order)
+        assert total_of([TWO_TURNS, one], 2, few, order) == sum(
+            1 + len(r.follow_ups) for r in asked
+        )
