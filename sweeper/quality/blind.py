@@ -150,7 +150,8 @@ def _answers(
 
 
 def _first(home: PointFolder) -> Mapping[str, RequestRecord]:
-    return {r.prompt_id: r for r in home.records() if not r.error and r.repeat == 0}
+    """First turns: a later one answers another question than the one that is shown."""
+    return {r.prompt_id: r for r in home.records() if not (r.error or r.repeat or r.turn)}
 
 
 def _request(prompt: Prompt) -> str:

@@ -116,7 +116,7 @@ def _grades(
         answers = [r for r in answers if prompts[r.prompt_id].tests]
         why = _tested(answers, prompts, grader, ran)
     elif kind == "exact_match":
-        answers = [r for r in answers if prompts[r.prompt_id].reference]
+        answers = [r for r in answers if _has_reference(r, prompts[r.prompt_id])]
         why = [exact_match(r.text, prompts[r.prompt_id].reference or "", grader.answer)
                for r in answers]  # fmt: skip
     else:
@@ -127,6 +127,11 @@ def _grades(
         raise ConfigError(f"no prompt with {wanted}")
     for r, text in zip(answers, why, strict=True):
         yield Grade(prompt_id=r.prompt_id, turn=r.turn, repeat=r.repeat, passed=not text, why=text)
+
+
+def _has_reference(answer: RequestRecord, prompt: Prompt) -> bool:
+    """A reference is the expected answer to the last turn."""
+    return bool(prompt.reference) and answer.turn == prompt.turns - 1
 
 
 def _tested(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from sweeper.errors import RequestError, ServerError
 from sweeper.scores import Grader, Preference
@@ -26,6 +29,14 @@ the point? Length does not count. Reply with one letter: A, B, or C if they are 
 TIMEOUT_S = 120.0
 
 
+UNREADABLE_SHARE = 0.05
+"""Share of replies that are no A, B or C above which the judge has not judged. Up to it the pairs
+concerned are left out."""
+REPLY = re.compile(r"\W*(?:answer\W+)?([ABC])\b", re.IGNORECASE)
+"""One letter at the start, bare or dressed up: ``B``, ``**B**``, ``Answer: B``, ``B, because``."""
+log = logging.getLogger(__name__)
+
+
 def preferences(
     prompts: Sequence[Prompt],
     baseline: Sequence[RequestRecord],
@@ -34,7 +45,7 @@ def preferences(
 ) -> tuple[Preference, ...]:
     """What the model prefers, prompt by prompt; equal answers are not shown to it.
 
-    :raises ServerError: when it does not answer.
+    :raises ServerError: when it does not answer, or does not say A, B or C.
     """
     ours, theirs = _first(candidate), _first(baseline)
     key = os.environ.get(grader.api_key_env, "") if grader.api_key_env else ""
@@ -43,37 +54,66 @@ def preferences(
         try:
             if not grader.model:
                 endpoint.model = str(endpoint.models()[0]["id"])
-            return tuple(
-                Preference(prompt_id=p.id, better=_better(endpoint, p, theirs[p.id], ours[p.id]))
+            judge = _Judge(endpoint)
+            found = [
+                (p.id, judge.better(p, theirs[p.id], ours[p.id]))
                 for p in prompts
                 if p.id in ours and p.id in theirs
-            )
+            ]
         except (RequestError, LookupError, TypeError) as problem:
             raise ServerError(f"judge_model: {url}: {problem}") from None
+    judge.check()
+    return tuple(
+        Preference(prompt_id=p, better=better) for p, better in found if better is not None
+    )
 
 
 def _first(records: Sequence[RequestRecord]) -> dict[str, str]:
-    return {r.prompt_id: r.text for r in records if not r.error and r.repeat == 0}
+    """Answers to first turns, which are what is shown of a prompt."""
+    return {r.prompt_id: r.text for r in records if not (r.error or r.repeat or r.turn)}
 
 
-def _better(endpoint: Endpoint, prompt: Prompt, baseline: str, candidate: str) -> float:
-    """1, 0 or 0.5; a model that always likes the first answer says 0.5."""
-    if baseline == candidate:
-        return 0.5
-    first = _choice(endpoint, prompt, candidate, baseline)
-    second = 1 - _choice(endpoint, prompt, baseline, candidate)
-    return first if first == second else 0.5
+@dataclass(slots=True)
+class _Judge:
+    """The model, how often it was asked, and the replies that were no A, B or C."""
 
+    endpoint: Endpoint
+    asked: int = 0
+    unreadable: list[str] = field(default_factory=list)
 
-def _choice(endpoint: Endpoint, prompt: Prompt, a: str, b: str) -> float:
-    """1 for A, 0 for B, 0.5 for anything else."""
-    request = prompt.text or "\n\n".join(m.content for m in prompt.messages or ())
-    text = QUESTION.format(request=request, a=a, b=b)
-    body = {
-        "messages": [{"role": "user", "content": text}],
-        "max_tokens": 8,
-        "temperature": 0.0,
-    }
-    answer = endpoint.complete(body, TIMEOUT_S, "/v1/chat/completions")
-    said = str(answer["choices"][0]["message"]["content"] or "").strip().upper()[:1]
-    return {"A": 1.0, "B": 0.0}.get(said, 0.5)
+    def better(self, prompt: Prompt, baseline: str, candidate: str) -> float | None:
+        """1, 0 or 0.5; a model that always likes the first answer says 0.5. ``None`` where a reply
+        is no choice."""
+        if baseline == candidate:
+            return 0.5
+        first = self.choice(prompt, candidate, baseline)
+        second = self.choice(prompt, baseline, candidate)
+        if first is None or second is None:
+            return None
+        return first if first == 1 - second else 0.5
+
+    def choice(self, prompt: Prompt, a: str, b: str) -> float | None:
+        """1 for A, 0 for B, 0.5 for C, ``None`` for anything else."""
+        request = prompt.text or "\n\n".join(m.content for m in prompt.messages or ())
+        text = QUESTION.format(request=request, a=a, b=b)
+        body = {
+            "messages": [{"role": "user", "content": text}],
+            "max_tokens": 8,
+            "temperature": 0.0,
+        }
+        answer = self.endpoint.complete(body, TIMEOUT_S, "/v1/chat/completions")
+        said = str(answer["choices"][0]["message"]["content"] or "")
+        self.asked += 1
+        if (found := REPLY.match(said)) is None:
+            self.unreadable.append(" ".join(said.split()))
+            return None
+        return {"A": 1.0, "B": 0.0, "C": 0.5}[found[1].upper()]
+
+    def check(self) -> None:
+        """Say what could not be read; too much of it is no judgement."""
+        if not self.unreadable:
+            return
+        why = f"the judge's reply is no A, B or C in {len(self.unreadable)} of {self.asked}"
+        if len(self.unreadable) > UNREADABLE_SHARE * self.asked:
+            raise ServerError(f'{why}, first: "{self.unreadable[0]}"')
+        log.warning("judge_model: %s; these pairs are left out", why)

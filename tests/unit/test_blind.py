@@ -13,7 +13,7 @@ from sweeper.quality.__main__ import main
 from sweeper.quality.blind import export, read_back
 from sweeper.quality.grade import grade
 from sweeper.scores import Grader
-from sweeper.store import SweepFolder
+from sweeper.store import SweepFolder, read_sweep, to_json
 from sweeper.values import Dataset
 from tests.unit.sweeps import Made, folder, point, record
 
@@ -59,6 +59,18 @@ def test_sides_are_shuffled_and_the_key_is_apart(tmp_path: Path) -> None:
     page = (made.blind / "pairs.html").read_text()
     assert "&lt;b&gt;question" in page and "<b>question" not in page
     assert not any(word in page for word in ("ngram", "point", "prompt_id"))
+
+
+def test_of_two_turns_the_first_is_shown_under_its_question(tmp_path: Path) -> None:
+    made = sweep(tmp_path, count=3)
+    for planned in read_sweep(made).plan.points:
+        with made.point(planned).requests.open("a") as file:
+            for n in range(3):
+                later = record(f"p{n}", text=f"later of {planned.number}", turn=1)
+                file.write(json.dumps(to_json(later)) + "\n")
+    assert export(made, GRADER, 0) == 2
+    rows = csv.DictReader((made.blind / "pairs.csv").read_text().splitlines())
+    assert not any("later" in row["left"] + row["right"] for row in rows)
 
 
 def test_choices_become_a_win_rate(tmp_path: Path) -> None:

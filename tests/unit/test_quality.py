@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
+from sweeper.drive.datasets import describe
 from sweeper.judge.quality import quality_figures, sign_test
+from sweeper.quality.grade import grade
+from sweeper.quality.judge_model import REPLY
 from sweeper.quality.match import exact_match, last_number
 from sweeper.quality.programs import code, program
 from sweeper.quality.validity import invalid
 from sweeper.scores import Grade, Grader, Preference, Quality
+from sweeper.store import read_sweep
 from sweeper.values import Message, Prompt
+from tests.unit.sweeps import Made, folder, point, record
 
 CHAT = Prompt(
     id="c",
@@ -143,3 +150,31 @@ def test_preferences_are_a_win_rate() -> None:
     assert found.share.value == pytest.approx(0.7)
     assert found.change.value == pytest.approx(0.2)
     assert found.p_value == pytest.approx(sign_test(3, 1))
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("A", "A"), ("b", "B"), ("C.", "C"), ("**B**", "B"), ("[[A]]", "A"), ("Answer: B", "B"),
+        ("B, because it is good", "B"), ("Answer A is better", "A"), ("", None),
+        ("Both are good", None), ("Cannot say", None), ("Actually B", None), ("<think> A", None),
+    ],
+)  # fmt: skip
+def test_a_letter_is_a_choice_and_a_word_is_none(reply: str, letter: str | None) -> None:
+    found = REPLY.match(reply)
+    assert (found[1].upper() if found else None) == letter
+
+
+def test_a_reference_is_for_the_last_turn(tmp_path: Path) -> None:
+    """The first answer says 17 and was never asked for 18."""
+    file = tmp_path / "question.jsonl"
+    line = {"question_id": 1, "category": "math", "turns": ["8 + 9?", "and one?"]}
+    file.write_text(json.dumps(line | {"reference": ["17", "18"]}) + "\n")
+    dataset = describe("spec_bench", file, None, format="spec_bench")
+    answers = (record("1", text="17"), record("1", text="18", turn=1))
+    made = folder(tmp_path / "s", Made(point=point("none", 0, dataset=dataset), records=answers))
+    grade(made, Grader(name="exact_match"), lambda _: None)
+    (planned,) = read_sweep(made).plan.points
+    found = made.point(planned).read_quality()
+    assert found is not None and found.problem == ""
+    assert [(g.turn, g.passed) for g in found.grades] == [(1, True)]
