@@ -185,19 +185,15 @@ def _refuse_mixed_external(candidates: Iterable[_Candidate]) -> None:
 
 
 def _refuse_shared_trees(candidates: Iterable[_Candidate]) -> None:
-    """A suffix tree over all requests is emptied by nothing but a new server."""
-    seen: dict[str, str] = {}
+    """A suffix tree over all requests is emptied by nothing but a new server: every point gets one,
+    repeats would need one each."""
     for one in candidates:
         point = one.point
-        if not point.keeps_tree or point.cache != "cold":
-            continue
-        first = seen.setdefault(point.server.key, point.key)
-        if first != point.key or point.repeats > 1:
-            why = "repeats" if point.repeats > 1 else "points on one server"
+        if point.keeps_tree and point.cache == "cold" and point.repeats > 1:
             one.mistakes.append(
-                f"cache: cold: suffix keeps a tree over all earlier requests, which only a new "
-                f"server empties, and there are several {why}; use cache=warm or cache=as_is, or "
-                f"method.speculative.suffix_decoding_max_cached_requests=0"
+                "cache: cold: suffix keeps a tree over all earlier requests, which only a new "
+                "server empties, and there are several repeats; use cache=warm or cache=as_is, or "
+                "method.speculative.suffix_decoding_max_cached_requests=0"
             )
 
 

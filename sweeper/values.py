@@ -391,7 +391,8 @@ class PlannedPoint:
 class Group:
     """One server and the points it serves, in order: one start serves many points.
 
-    ``key`` is the server's key when it was planned. With ``baseline=per_group`` the points of its
+    ``key`` is the server's key when it was planned, or one of its own where the server must be
+    fresh for its one point. With ``baseline=per_group`` the points of its
     own baseline come first, which another server serves; see :attr:`starts`.
     """
 

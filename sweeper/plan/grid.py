@@ -64,7 +64,7 @@ def _added(points: Iterable[Point], own: bool) -> dict[str, Point]:
     for point in points:
         if not point.is_baseline and point.server.kind == "vllm":
             base = baseline_of(point)
-            base = replace(base, before=point.server.key) if own else base
+            base = replace(base, before=_home(point)) if own else base
             found[base.key] = base
     return found
 
@@ -82,7 +82,7 @@ def _answered_by(
 def _baseline(point: Point, baselines: Mapping[tuple[str, str], int]) -> int | None:
     """The number of the point's own server's baseline, else of the shared one."""
     conditions = _conditions(point)
-    return baselines.get((conditions, point.server.key), baselines.get((conditions, "")))
+    return baselines.get((conditions, _home(point)), baselines.get((conditions, "")))
 
 
 def _conditions(point: Point) -> str:
@@ -90,8 +90,11 @@ def _conditions(point: Point) -> str:
 
 
 def _home(point: Point) -> str:
-    """The group that a point is measured with."""
-    return point.before or point.server.key
+    """The group that a point is measured with: that of its server. A suffix tree over all requests
+    is cold on a fresh server only, so with ``cache=cold`` each such point has one for itself."""
+    if point.before or not (point.keeps_tree and point.cache == "cold"):
+        return point.before or point.server.key
+    return content_key([point.server.key, point.key])
 
 
 def _by_server(points: Iterable[Point]) -> list[Point]:

