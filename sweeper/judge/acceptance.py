@@ -47,8 +47,9 @@ class Acceptance:
 
     ``survival[i - 1]`` belongs to draft position i, and so do the other two. ``tokens_at[g - 1]``
     are the tokens per decode step to expect with drafts cut to g tokens: a prediction, see
-    :func:`sweeper.judge.positions.positions_of`. ``violations`` counts the requests, of
-    ``checked``, whose tokens and steps do not add up.
+    :func:`sweeper.judge.positions.positions_of`. ``exactly[k]`` is the share of the steps with a
+    draft that accepted k tokens of it, neither more nor less. ``violations`` counts the requests,
+    of ``checked``, whose tokens and steps do not add up.
     """
 
     state: State
@@ -66,6 +67,7 @@ class Acceptance:
     checked: int
     violations: int
     tokens_at: tuple[Figure, ...] = ()
+    exactly: tuple[Figure, ...] = ()
 
 
 def acceptance(
@@ -93,6 +95,7 @@ def acceptance(
         position_acceptance=positions.position_acceptance,
         conditional_acceptance=positions.conditional_acceptance,
         tokens_at=positions.tokens_at,
+        exactly=positions.exactly,
         checked=len(checks),
         violations=checks.count(False),
     )

@@ -30,19 +30,25 @@ Counted = tuple[str, SpecCounts, int | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Positions:
     """One figure a position: accepted / all verify steps, / drafted, / reached; and tokens per
-    decode step with drafts cut to so many tokens, a prediction."""
+    decode step with drafts cut to so many tokens, a prediction. ``exactly[k]`` is Pr(K = k), k from
+    0 to the longest draft."""
 
     survival: tuple[Figure, ...]
     position_acceptance: tuple[Figure, ...]
     conditional_acceptance: tuple[Figure, ...]
     tokens_at: tuple[Figure, ...]
+    exactly: tuple[Figure, ...]
 
 
 def no_positions(reason: str, length: int) -> Positions:
     """Nothing is known of any position."""
     none = (undefined(reason),) * length
     return Positions(
-        survival=none, position_acceptance=none, conditional_acceptance=none, tokens_at=none
+        survival=none,
+        position_acceptance=none,
+        conditional_acceptance=none,
+        tokens_at=none,
+        exactly=(*none, *none[:1]),
     )
 
 
@@ -78,6 +84,7 @@ def positions_of(counted: Sequence[Counted], *, length: int, seed: int) -> Posit
         position_acceptance=tuple(_share(boot, i, f"d{i}", known) for i in each),
         conditional_acceptance=tuple(_share(boot, i, f"r{i}", known) for i in each),
         tokens_at=tuple(_tokens_at(boot, i, every_step) for i in each),
+        exactly=tuple(_exactly(boot, k, length) for k in range(length + 1)),
     )
 
 
@@ -122,6 +129,16 @@ def _share(boot: Bootstrap, i: int, among: str, known: bool) -> Figure:
     if not boot.total[among]:
         return undefined(f"position {i} was never reached")
     return boot.figure(lambda s: s[f"a{i}"] / s[among])
+
+
+def _exactly(boot: Bootstrap, k: int, length: int) -> Figure:
+    """Steps with K >= k less those with K > k, over all steps that had a draft."""
+    if not boot.total["S"]:
+        return undefined("no step had a draft")
+    least = f"a{k}" if k else "S"
+    if k == length:
+        return boot.figure(lambda s: s[least] / s["S"])
+    return boot.figure(lambda s: (s[least] - s[f"a{k + 1}"]) / s["S"])
 
 
 def _tokens_at(boot: Bootstrap, gamma: int, every_step: bool) -> Figure:

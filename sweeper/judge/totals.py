@@ -46,13 +46,16 @@ def _counted(found: Acceptance, change: Mapping[str, Json]) -> Acceptance:
     found = replace(found, verify_steps=steps, drafted=drafted, accepted=accepted)
     if not drafted:
         return replace(found, state="no drafts")
-    survival = [_figure(reached / steps) for reached in change.get("accepted_at") or ()]
+    reached = (steps, *(change.get("accepted_at") or ()))
+    survival = [_figure(count / steps) for count in reached[1:]]
+    exactly = [_figure((a - b) / steps) for a, b in zip(reached, (*reached[1:], 0), strict=True)]
     return replace(
         found,
         state="drafted" if accepted else "drafted but nothing accepted",
         acceptance_rate=_figure(accepted / drafted),
         mean_acceptance_length=_figure(1 + accepted / steps),
         survival=tuple(survival) or found.survival,
+        exactly=tuple(exactly) if survival else found.exactly,
     )
 
 

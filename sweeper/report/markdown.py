@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
@@ -20,6 +21,7 @@ from sweeper.report.labels import (
     starred,
 )
 from sweeper.report.loadtable import LOAD_HEADER, load_rows
+from sweeper.report.positions import position_tables
 from sweeper.report.rollout import rollouts_markdown
 from sweeper.report.slices import SliceTable
 from sweeper.report.steps import small_tables
@@ -86,7 +88,8 @@ def _section(group: Group) -> str:
     if under_load:
         under_load.insert(1, _line(("---",) * len(LOAD_HEADER)))
     parts = ["\n".join(part) for part in (lines, under_load, odd) if part]
-    return "\n\n".join((*parts, *(_slices(table) for table in small_tables(group, intervals=True))))
+    tables = chain(small_tables(group, intervals=True), position_tables(group))
+    return "\n\n".join((*parts, *map(_slices, tables)))
 
 
 def _slices(table: SliceTable) -> str:

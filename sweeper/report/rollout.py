@@ -27,7 +27,7 @@ def print_rollouts(console: Console, judgement: Judgement) -> None:
     """Nothing where no point is a rollout; in parts where a table is wider than the terminal."""
     for title, rows in _tables(judgement):
         console.print(Text(title, style="bold"))
-        print_parts(console, SliceTable(title=title, rows=(_HEADER, *rows)), names=1)
+        print_parts(console, SliceTable(title=title, rows=(_HEADER, *rows), names=1))
 
 
 def rollouts_markdown(judgement: Judgement) -> tuple[str, ...]:

@@ -17,11 +17,13 @@ SPEED_KEY = "over the prompts of each, with its interval; empty where there is o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceTable:
-    """Rows of cells, the first row being the header; all rows are equally long."""
+    """Rows of cells, the first row being the header; all rows are equally long. The first ``names``
+    columns say what a row is."""
 
     title: str
     rows: tuple[tuple[str, ...], ...]
     key: str = KEY
+    names: int = 2
 
 
 def slice_tables(group: Group, *, intervals: bool) -> Iterator[SliceTable]:
@@ -82,7 +84,7 @@ def _so_far(heads: Sequence[str], arms: Sequence[Comparison]) -> Iterator[SliceT
     )
     if len(kinds) > 1:
         title = "acceptance by tokens of prompt and answer"
-        yield SliceTable(title=title, rows=(("", *heads), *rows))
+        yield SliceTable(title=title, rows=(("", *heads), *rows), names=1)
 
 
 def _accepted(one: Slice, intervals: bool) -> str:

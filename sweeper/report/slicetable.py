@@ -13,8 +13,6 @@ from sweeper.report.labels import Group
 from sweeper.report.slices import SliceTable
 from sweeper.report.steps import small_tables
 
-NAMES = 2
-"""Columns that say which slice it is, and so begin every part of a table."""
 GAP = 2
 
 
@@ -25,21 +23,21 @@ def print_slices(console: Console, group: Group) -> None:
         print_parts(console, found)
 
 
-def print_parts(console: Console, found: SliceTable, names: int = NAMES) -> None:
+def print_parts(console: Console, found: SliceTable) -> None:
     """The table without its title, in as many parts as the terminal's width asks for."""
-    for columns in parts(found, console.width, names):
+    for columns in parts(found, console.width):
         console.print(_table(found, columns))
         console.print()
 
 
-def parts(found: SliceTable, width: int, begin: int = NAMES) -> Iterator[tuple[int, ...]]:
-    """Numbers of the columns of each part, all of which ``begin`` with the same; a single column
-    that is too wide stands alone."""
+def parts(found: SliceTable, width: int) -> Iterator[tuple[int, ...]]:
+    """Numbers of the columns of each part, which begins with those that name its rows; a single
+    column that is too wide stands alone."""
     widths = [GAP + max(map(_width, column)) for column in zip(*found.rows, strict=True)]
-    names = tuple(range(begin))
-    room = width - sum(widths[:begin])
+    names = tuple(range(found.names))
+    room = width - sum(widths[: found.names])
     now: list[int] = []
-    for column in range(begin, len(widths)):
+    for column in range(found.names, len(widths)):
         if now and sum(widths[c] for c in (*now, column)) > room:
             yield names + tuple(now)
             now = []

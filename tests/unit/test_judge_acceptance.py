@@ -41,6 +41,16 @@ def test_sums_come_before_the_division() -> None:
     assert value(found.tokens_per_decode_step) == pytest.approx(32 / 21)
 
 
+def test_the_histogram_is_pooled_and_sums_to_one() -> None:
+    long = record("a", tokens=31, steps=20, spec=counts((5, 0, 0, 0, 5), 40))
+    short = record("b", tokens=3, steps=1, spec=counts((0, 1, 0, 0, 0), 4))
+    found = judged(long, short).exactly
+    assert [value(f) for f in found] == pytest.approx([5 / 11, 1 / 11, 0, 0, 5 / 11])
+    assert all(f.low is not None and f.low <= value(f) <= (f.high or 0) for f in found)
+    none = judged(record("a", spec=None)).exactly
+    assert [f.reason for f in none] == ["no per-request metrics"] * 5
+
+
 @pytest.mark.parametrize(
     ("spec", "baseline", "state", "rate"),
     [

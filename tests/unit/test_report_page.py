@@ -13,6 +13,7 @@ from sweeper.report.page.answers import block, steps_of
 from sweeper.report.page.build import write_page
 from sweeper.report.page.curves import curve_drawing
 from sweeper.report.page.drawing import Drawing
+from sweeper.report.page.histogram import histogram
 from sweeper.report.page.svg import style, styles
 from sweeper.store import SweepFolder
 from sweeper.values import Load, SpecCounts
@@ -92,7 +93,7 @@ def test_plots_are_links_to_points_and_files(tmp_path: Path) -> None:
     page = paged(tmp_path, *timed)
     assert '<a href="#point-1"><title>ngram γ=2: speed-up ' in page
     names = {path.name for path in (tmp_path / "report").glob("*.png")}
-    drawn = ("speedup", "survival", "steps", "over-time", "curve")
+    drawn = ("speedup", "survival", "accepted", "steps", "over-time", "curve")
     assert names == {f"{n}-01-chat.png" for n in drawn}
 
 
@@ -132,6 +133,18 @@ def test_the_prediction_over_gamma_is_drawn_beside_what_was_measured(tmp_path: P
     page = write_page(sweep_folder, judgement).read_text(encoding="utf-8")
     assert "<h4>Predicted over γ</h4>" in page
     assert (tmp_path / "report" / "curve-01-chat.png").is_file()
+
+
+def test_the_shares_of_steps_by_accepted_tokens_are_bars(tmp_path: Path) -> None:
+    sweep_folder = folder(tmp_path, BASE, NGRAM)
+    with style():
+        drawing = histogram(judge(sweep_folder).comparisons[1:], styles(["ngram"]))
+    assert isinstance(drawing, Drawing)
+    heights = [bar.get_height() for bar in drawing.figure.axes[0].patches]
+    assert heights == pytest.approx([1 / 3, 0, 2 / 3])
+    blind = replace(NGRAM, records=tuple(replace(r, spec=None) for r in NGRAM.records))
+    page = paged(tmp_path / "blind", BASE, blind)
+    assert "<li>Tokens accepted in a step: not measured: no per-request metrics</li>" in page
 
 
 def test_where_nothing_can_be_predicted_the_reason_stands(tmp_path: Path) -> None:

@@ -106,3 +106,33 @@ def test_text_has_no_such_marks(tmp_path: Path) -> None:
     assert "SYNTHETIC" not in markdown(judge(sweep_folder))
     run = child(sweep_folder, read_sweep(sweep_folder), found[0], judge(sweep_folder))
     assert "synthetic" not in run.tags
+
+
+def test_how_many_were_accepted_and_how_likely_the_next_was_is_in_the_report(
+    tmp_path: Path,
+) -> None:
+    short = Made(point=point("ngram", 1), records=(drafts("a", None, [1, 3]),))
+    long = Made(point=point("eagle3", 2), records=RECORDS[:1])
+    base = Made(point=point("none", 0), records=(record("a"), record("b")))
+    page = markdown(judge(folder(tmp_path, base, short, long)))
+    start = page.index("### draft tokens accepted in a step")
+    assert page[start:].split("\n")[:18] == [
+        "### draft tokens accepted in a step",
+        "",
+        "share of the steps with a draft that accepted exactly so many of its tokens.",
+        "",
+        "| accepted | ngram γ=1 | eagle3 γ=2 |",
+        "| --- | --- | --- |",
+        "| 0 | 0.250 | 0.000 |",
+        "| 1 | 0.750 | 0.000 |",
+        "| 2 |  | 1.000 |",
+        "",
+        "### conditional acceptance by draft position",
+        "",
+        "share accepted at a position among the steps that drafted it and accepted all before it.",
+        "",
+        "| position | ngram γ=1 | eagle3 γ=2 |",
+        "| --- | --- | --- |",
+        "| 1 | 0.750 | 1.000 |",
+        "| 2 |  | 1.000 |",
+    ]

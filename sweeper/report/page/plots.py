@@ -20,6 +20,7 @@ from sweeper.report.page.drawing import (
     not_measured,
     series,
 )
+from sweeper.report.page.histogram import histogram
 from sweeper.report.page.svg import INK, axes, beside, legend
 
 Windows = Mapping[int, Sequence[Window]]
@@ -35,6 +36,7 @@ def drawings(group: Group, windows: Windows, styles: Styles) -> Iterator[Drawing
         return
     yield _speedup(drafting, styles)
     yield _survival(drafting, styles)
+    yield histogram(drafting, styles)
     yield _step_cost(drafting, styles)
     yield _over_time(drafting, windows, styles)
     yield divergence(drafting, styles)
