@@ -88,6 +88,19 @@ def starred(one: Comparison) -> bool:
     return has_length and (coverage is None or coverage < LOW_COVERAGE)
 
 
+def some_failed(comparisons: Sequence[Comparison]) -> bool:
+    """Whether a request failed: where none did, tables have no column of successes."""
+    return any(c.success_rate not in (None, 1.0) for c in comparisons)
+
+
+def success(one: Comparison) -> str:
+    """Never 100 % where a request failed."""
+    if one.success_rate is None:
+        return NOT_MEASURED
+    percent = 100 * one.success_rate
+    return f"{percent:.0f} %" if percent.is_integer() else f"{min(percent, 99.9):.1f} %"
+
+
 def footnotes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """What a reader must know to read the table right."""
     found: list[str] = []

@@ -18,7 +18,9 @@ from sweeper.report.labels import (
     heading,
     labels,
     remarks,
+    some_failed,
     starred,
+    success,
 )
 from sweeper.report.loadtable import LOAD_HEADER, load_rows
 from sweeper.report.positions import position_tables
@@ -39,6 +41,7 @@ HEADER = (
     "same output",
     "TPOT P99 (ms)",
     "quality",
+    "success",
     "status",
 )
 INTRO = """\
@@ -54,13 +57,13 @@ Sequential requests are not streamed: they have a request time, and no TTFT or T
 def markdown(judgement: Judgement) -> str:
     """The whole page, the verdict first."""
     comparisons = judgement.comparisons
-    synthetic = any(c.synthetic for c in comparisons)
+    synthetic, failed = any(c.synthetic for c in comparisons), some_failed(comparisons)
     title = "# Speculative decoding, compared" + (" (SYNTHETIC rows)" if synthetic else "")
     parts = [
         title,
         verdict_markdown(judgement),
         _intro(comparisons),
-        *(_section(group) for group in groups(comparisons)),
+        *(_section(group, failed) for group in groups(comparisons)),
         *rollouts_markdown(judgement),
     ]
     notes = footnotes(comparisons)
@@ -74,15 +77,13 @@ def _intro(comparisons: Sequence[Comparison]) -> str:
     return (INTRO if streamed else INTRO.strip() + " " + SEQUENTIAL).strip()
 
 
-def _section(group: Group) -> str:
+def _section(group: Group, failed: bool) -> str:
+    """``failed``: a request of the sweep failed, so that successes are shown."""
     names = labels(group)
-    lines = [
-        f"## {escape(heading(group))}",
-        "",
-        _line(HEADER),
-        _line(("---",) * len(HEADER)),
-        *(_line(_cells(one, names[one.number])) for one in group),
-    ]
+    rows = [HEADER, ("---",) * len(HEADER), *(_cells(one, names[one.number]) for one in group)]
+    kept = [n for n, name in enumerate(HEADER) if failed or name != "success"]
+    lines = [f"## {escape(heading(group))}", ""]
+    lines += [_line([cells[n] for n in kept]) for cells in rows]
     odd = [f"- {escape(sentence)}" for sentence in remarks(group)]
     under_load = [_line([escape(cell) for cell in row]) for row in load_rows(group)]
     if under_load:
@@ -114,6 +115,7 @@ def _cells(one: Comparison, name: str) -> tuple[str, ...]:
         _say(one.identical_share, 2),
         _say(one.latencies["tpot_ms_p99"], 1),
         _say(figures(one)["quality"], 2),
+        success(one),
         escape(status),
     )
 

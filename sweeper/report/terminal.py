@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -24,7 +24,9 @@ from sweeper.report.labels import (
     heading,
     labels,
     remarks,
+    some_failed,
     starred,
+    success,
 )
 from sweeper.report.slicetable import print_slices
 
@@ -65,6 +67,8 @@ def _length(one: Comparison) -> str:
     return _say(one.acceptance.mean_acceptance_length, 2) + ("*" if starred(one) else "")
 
 
+SUCCESS = Column(header=("", "success"), cell=success, drop=9)
+"""Shown where a request failed."""
 COLUMNS = (
     Column(header=("", "A/D"), cell=lambda c: _say(c.acceptance.acceptance_rate, 3), drop=5),
     Column(header=("", "1+A/S"), cell=_length, drop=3),
@@ -84,24 +88,23 @@ COLUMNS = (
     Column(
         header=("", "quality"), cell=lambda c: _say(figures(c)["quality"], 0, percent=True), drop=7
     ),
+    SUCCESS,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """What fits: ``widths`` are those of method, the kept columns, and status."""
+    """What fits, and what was ``dropped`` for that; ``widths`` are those of method, the kept
+    columns, and status."""
 
     kept: tuple[Column, ...]
+    dropped: tuple[Column, ...] = ()
     widths: tuple[int, ...]
     split: bool
 
     def lines(self, cell: str) -> tuple[str, ...]:
         """A cell's lines; only the long way of saying nothing is ever split."""
         return tuple(cell.split(" ")) if self.split and cell == NOT_MEASURED else (cell,)
-
-    @property
-    def dropped(self) -> tuple[Column, ...]:
-        return tuple(c for c in COLUMNS if c not in self.kept)
 
 
 def print_table(console: Console, comparisons: Sequence[Comparison]) -> None:
@@ -137,15 +140,16 @@ def _fit(comparisons: Sequence[Comparison], width: int) -> _Layout:
     live = [c for c in comparisons if c.completed]
     names = [name for group in groups(comparisons) for name in labels(group).values()]
     method = max((cell_len(name) for name in names), default=0)
-    whole = _layout(COLUMNS, live, method, width, split=False)
+    columns = [c for c in COLUMNS if c is not SUCCESS or some_failed(live)]
+    whole = _layout(columns, live, method, width, split=False)
     if _used(whole) <= width:
         return whole
-    kept = list(COLUMNS)
+    kept = list(columns)
     while True:
         layout = _layout(kept, live, method, width, split=True)
         going = [c for c in kept if c.drop is not None]
         if _used(layout) <= width or not going:
-            return layout
+            return replace(layout, dropped=tuple(c for c in columns if c not in kept))
         kept.remove(min(going, key=lambda c: (_measured(c, live), c.drop)))
 
 

@@ -13,6 +13,7 @@ from sweeper.judge.compare import Comparison, compare
 from sweeper.judge.judgement import judge
 from sweeper.report.__main__ import main
 from sweeper.report.markdown import markdown
+from sweeper.report.page.cells import shown
 from sweeper.report.tables import points_table, print_table, write_tables
 from sweeper.store import SweepFolder
 from sweeper.values import RequestRecord, SpecCounts
@@ -197,6 +198,32 @@ def test_failed_points_are_rows_with_their_reason(tmp_path: Path) -> None:
     assert row(lines, "eagle3 γ=4").split(maxsplit=2)[2] == expected
     page = paged(tmp_path)
     assert r"failed: server exited with 1: CUDA out of memory \| see \`server.log\` |" in page
+
+
+def test_the_share_of_successes_is_a_column_where_a_request_failed(tmp_path: Path) -> None:
+    flaky = replace(LOOKUP, failed=1)
+    invalid = replace(flaky, point=point("suffix", 4), status="invalid", reason="1 of 6 failed")
+    found = compared(tmp_path, BASE, flaky, invalid)
+    for width in (80, 140):
+        lines = printed(found, width)
+        assert any(line.split()[-2:] == ["success", "status"] for line in lines)
+        row = next(line for line in lines if line.endswith("completed") and "83.3" in line)
+        assert row.split()[-3:] == ["83.3", "%", "completed"]
+    assert "quality, success" in " ".join(printed(found, 60))
+    page = [line for line in paged(tmp_path).splitlines() if line.startswith("| ")]
+    assert page[0].endswith("| quality | success | status |")
+    assert page[2].endswith("| 100 % | completed |")
+    assert page[3].endswith("| 83.3 % | completed |")
+    assert page[4].endswith("| 83.3 % | invalid: 1 of 6 failed |")
+    column = next(c for c in shown(found) if c.name == "success")
+    assert [column.cell(c).text for c in found] == ["100 %", "83.3 %", "83.3 %"]
+
+
+def test_where_every_request_was_answered_there_is_no_such_column(tmp_path: Path) -> None:
+    found = compared(tmp_path, BASE, LOOKUP)
+    assert "success" not in "\n".join(printed(found, 160))
+    assert "success" not in paged(tmp_path)
+    assert "success" not in {column.name for column in shown(found)}
 
 
 def test_a_speedup_without_interval_is_not_shown(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.shown import fixed
-from sweeper.report.labels import NOT_MEASURED, starred
+from sweeper.report.labels import NOT_MEASURED, some_failed, starred, success
 from sweeper.values import Json
 
 SAYS_NOTHING = ("no speculation", "is the baseline")
@@ -28,21 +28,25 @@ class Cell:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """``hint`` is the definition, for people who point at the heading; ``always``: shown even
-    where nothing was measured."""
+    where nothing was measured; ``told``: whether some points have anything to say in it, by
+    default where one has a figure."""
 
     name: str
     hint: str
     cell: Callable[[Comparison], Cell]
     always: bool = False
+    told: Callable[[Sequence[Comparison]], bool] | None = None
 
 
 def shown(comparisons: Sequence[Comparison]) -> tuple[Column, ...]:
     """The columns that have a figure for some point, and those a reader expects."""
-    return tuple(
-        column
-        for column in COLUMNS
-        if column.always or any(column.cell(c).order is not None for c in comparisons)
-    )
+    return tuple(column for column in COLUMNS if _told(column, comparisons))
+
+
+def _told(column: Column, comparisons: Sequence[Comparison]) -> bool:
+    if column.told is not None:
+        return column.told(comparisons)
+    return column.always or any(column.cell(c).order is not None for c in comparisons)
 
 
 def number(figure: Figure, digits: int, *, percent: bool = False, mark: str = "") -> Cell:
@@ -79,6 +83,11 @@ def latency(name: str) -> Callable[[Comparison], Cell]:
 
 def _length(one: Comparison) -> Cell:
     return number(one.acceptance.mean_acceptance_length, 2, mark="*" if starred(one) else "")
+
+
+def _success(one: Comparison) -> Cell:
+    reason = "" if one.success_rate is not None else one.reason or "no request was sent"
+    return Cell(text=success(one), reason=reason, order=one.success_rate)
 
 
 COLUMNS = (
@@ -147,6 +156,12 @@ COLUMNS = (
         hint="Share of the answers equal to the baseline's; greedy only",
         cell=lambda c: number(c.identical_share, 0, percent=True),
         always=True,
+    ),
+    Column(
+        name="success",
+        hint="Share of the requests that were answered",
+        cell=_success,
+        told=some_failed,
     ),
 )
 """After the ones that say which point it is, and before quality and status."""
