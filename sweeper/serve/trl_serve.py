@@ -37,14 +37,16 @@ def release(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def refusal(version: str, speculative: str | None, wrapper: bool) -> str:
+def refusal(
+    version: str, speculative: str | None, wrapper: bool, python: str = sys.executable
+) -> str:
     """Why this TRL cannot run the server that was asked for; empty when it can."""
     if speculative is None or wrapper or release(version) >= SPECULATES_FROM:
         return ""
     return (
         f"TRL {version}: its vllm-serve passes no speculative_config to vLLM, so nothing would be "
         f"drafted; use TRL 1.3 or newer, or server=rollout, or have it added: "
-        f"server.command=[{sys.executable},trl_serve.py,--wrapper]"
+        f"server.command=[{python},trl_serve.py,--wrapper]"
     )
 
 

@@ -7,12 +7,15 @@ import ast
 import importlib.metadata
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sweeper.config import this_python
 from sweeper.serve import trl_serve
+from sweeper.serve.installed import Installed, refusal
+from tests.unit.sweeps import point
 
 SPEC = '{"method": "ngram", "model": "a b"}'
 OURS = argparse.Namespace(
@@ -100,3 +103,17 @@ def test_the_launcher_is_found_and_needs_no_sweeper() -> None:
         )
     }
     assert imported <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize(("trl", "refused"), [("1.2.0", True), ("1.3.0", False), (None, False)])
+def test_an_old_trl_is_refused_before_anything_starts(trl: str | None, refused: bool) -> None:
+    here = Installed(python="/p/python", vllm="0.32.0", cpu=False, arctic_inference=None, trl=trl)
+    asked = point("ngram", 4)
+    launched = replace(asked.server, command=("/p/python", "/s/trl_serve.py"))
+    why = refusal(replace(asked, server=launched), here)
+    assert why.startswith(f"TRL {trl}: its vllm-serve passes no") is refused
+    assert bool(why) is refused
+    assert "server.command=[/p/python,trl_serve.py,--wrapper]" in why or not refused
+    wrapped = replace(launched, command=(*launched.command, "--wrapper"))
+    assert refusal(replace(asked, server=wrapped), here) == ""
+    assert refusal(asked, here) == ""
