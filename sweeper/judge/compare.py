@@ -124,7 +124,7 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo, missing: str) -
     steps = profile(arm.split, baseline=arm.planned.point.is_baseline)
     # The answers to a prompt in one batch are numbered like repeats, and are none.
     repeated = arm.usable and not load.batches
-    repeats = repeats_of(arm.records, beside.pairs, load) if repeated else Repeats()
+    repeats = repeats_of(arm.records, beside.pairs, arm.planned.point) if repeated else Repeats()
     return Comparison(
         planned=arm.planned,
         result=arm.result,

@@ -19,13 +19,10 @@ from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.ratio import Ratio, critical, log_ratio
 from sweeper.judge.speedup import Paired
-from sweeper.judge.underload import BY_TPOT
+from sweeper.judge.underload import BY_OUTPUT_RATE, BY_TPOT, WORK
 
 _POWERS = (1, -1, -1, 1)
 _SPEEDUPS = (1, -1, -1, 1, -1, 1, 1, -1)
-_BY_OUTPUT_RATE = ("tokens", "s")
-_BY_TPOT = ("emitted", "decode_s")
-"""What is done in what time: the columns whose ratio is the speed-up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,8 @@ class Ranking:
 def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
     """Rank what can be compared with the baseline; the rest is left out."""
     arms = [(c, c.paired) for c in candidates if c.paired is not None]
-    work = _BY_TPOT if any(c.speedup_by == BY_TPOT for c, _ in arms) else _BY_OUTPUT_RATE
+    by_tpot = any(c.speedup_by == BY_TPOT for c, _ in arms)
+    work = WORK[BY_TPOT if by_tpot else BY_OUTPUT_RATE]
     common = _common([p for _, p in arms], work)
     rows = [(c, p.of(common)) for c, p in arms]
     ratios = {c.number: r for c, p in rows if isinstance(r := _speedup(p, work, seed), Ratio)}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sweeper.judge.speedup import Pair
+import numpy as np
+
+from sweeper.judge.speedup import Pair, paired
+from sweeper.judge.underload import WORK, speedup_by
 from sweeper.measure.throughput import throughput
-from sweeper.values import Load, RequestRecord
+from sweeper.values import Load, Point, RequestRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,17 +37,18 @@ class Repeats:
         return f"over {count} repeats: {', '.join(shown)}" if shown else ""
 
 
-def repeats_of(records: Sequence[RequestRecord], pairs: Sequence[Pair], load: Load) -> Repeats:
+def repeats_of(records: Sequence[RequestRecord], pairs: Sequence[Pair], point: Point) -> Repeats:
     """``pairs`` are those the speed-up was taken from, none where it is undefined."""
     good = [r for r in records if not r.error]
     numbers = sorted({r.repeat for r in good})
     if len(numbers) < 2:
         return Repeats()
     each = [[r for r in good if r.repeat == number] for number in numbers]
-    paired = [[p for p in pairs if p[1].repeat == number] for number in numbers]
+    parts = [[p for p in pairs if p[1].repeat == number] for number in numbers]
+    work = WORK[speedup_by(point)]
     return Repeats(
-        speedup=_all(paired, _ratio),
-        output_tokens_per_s=_all(each, lambda part: _rate(part, load)),
+        speedup=_all(parts, lambda part: _ratio(part, work)),
+        output_tokens_per_s=_all(each, lambda part: _rate(part, point.load)),
         acceptance_rate=_all(each, _acceptance),
     )
 
@@ -67,7 +71,11 @@ def _acceptance(records: Sequence[RequestRecord]) -> float | None:
     return accepted / drafted if drafted else None
 
 
-def _ratio(pairs: Sequence[Pair]) -> float | None:
-    base_s, mine_s = (sum(p[i].request_time_s for p in pairs) for i in (0, 1))
-    base, mine = (sum(p[i].completion_tokens or 0 for p in pairs) for i in (0, 1))
-    return (mine / mine_s) / (base / base_s) if base and mine and base_s and mine_s else None
+def _ratio(pairs: Sequence[Pair], work: Sequence[str]) -> float | None:
+    """The speed-up of one repeat, by what that of the point goes by."""
+    if not pairs:
+        return None
+    table = paired(pairs).columns(*work, *(f"base_{name}" for name in work))
+    sums = table[np.isfinite(table).all(axis=1)].sum(axis=0)
+    done, seconds, base, base_s = map(float, sums)
+    return (done / seconds) / (base / base_s) if (sums > 0).all() else None

@@ -28,9 +28,10 @@ Pair = tuple[RequestRecord, RequestRecord]
 
 OF_ARM = ("s", "tokens", "decode_s", "emitted", "steps")
 """What is summed of each arm's requests: seconds of request time, completion tokens; seconds from
-first to last token, the tokens after the first, and decode steps. The last three are NaN where a
-request does not tell."""
+first to last token, the tokens after the first, and decode steps: these last three are of decoding,
+and NaN where a request does not tell."""
 COLUMNS = (*(f"base_{name}" for name in OF_ARM), *OF_ARM)
+_DECODE = slice(OF_ARM.index("decode_s"), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,9 +95,21 @@ def pair(baseline: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) 
 
 
 def paired(pairs: Sequence[Pair]) -> Paired:
-    """The sums of both arms by prompt."""
-    table = np.hstack([_columns([b for b, _ in pairs]), _columns([c for _, c in pairs])])
-    return Paired(*sum_by_prompt([c.prompt_id for _, c in pairs], table))
+    """The sums of both arms by prompt.
+
+    Where either answer has one token, the pair has no decode time, tokens after the first or
+    decode steps in either arm; a prompt with no other pair has NaN there.
+    """
+    base, mine = _columns([b for b, _ in pairs]), _columns([c for _, c in pairs])
+    timed = np.array([_goes_on(b) and _goes_on(c) for b, c in pairs], dtype=np.bool_)
+    for arm in (base, mine):
+        arm[~timed, _DECODE] = 0.0
+    prompts, table = sum_by_prompt([c.prompt_id for _, c in pairs], np.hstack([base, mine]))
+    short = table[:, COLUMNS.index("emitted")] == 0
+    if not short.all():
+        for arm in np.hsplit(table, 2):
+            arm[short, _DECODE] = np.nan
+    return Paired(prompts, table)
 
 
 def paired_batches(pairs: Sequence[Pair]) -> Paired:
@@ -188,6 +201,11 @@ def decode_seconds(record: RequestRecord) -> float | None:
     if record.chunk_ns:
         return sum(record.chunk_ns[1:]) / 1e9
     return None if record.decode_ms is None else record.decode_ms / 1e3
+
+
+def _goes_on(record: RequestRecord) -> bool:
+    """Whether there is a token after the first of each answer."""
+    return (record.completion_tokens or 0) > record.answers
 
 
 def same_output(one: RequestRecord, other: RequestRecord) -> bool:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweeper.judge.bootstrap import RESAMPLES, Figure, resample, undefined
-from sweeper.judge.speedup import Pair
+from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.measure.throughput import throughput
-from sweeper.measure.times import tpot_ms
 from sweeper.values import Load, Point, RequestRecord
 
 BY_TPOT = "TPOT"
 BY_OUTPUT_RATE = "output rate"
 
-_NAMES = ("base_ms", "base_tokens", "ms", "tokens")
+WORK = {BY_TPOT: ("emitted", "decode_s"), BY_OUTPUT_RATE: ("tokens", "s")}
+"""What is done in what time: the columns of :data:`sweeper.judge.speedup.COLUMNS` whose ratio is
+the speed-up."""
 
 
 def speedup_by(point: Point) -> str:
@@ -26,26 +26,6 @@ def speedup_by(point: Point) -> str:
     load = point.load
     timed = load.overlapping and load.stream and point.sampling.n == 1
     return BY_TPOT if timed else BY_OUTPUT_RATE
-
-
-def tpot_ratio(pairs: Sequence[Pair], *, seed: int, resamples: int = RESAMPLES) -> Figure:
-    """The baseline's TPOT over the candidate's, pooled: decode times and tokens after the first
-    are summed over the pairs, then divided. Pairs in which an answer has one token have no TPOT."""
-    timed = [(b, c) for b, c in pairs if tpot_ms(b) is not None and tpot_ms(c) is not None]
-    common = len({c.prompt_id for _, c in timed})
-    if common < 2:
-        return undefined(f"{common} prompts with a TPOT in common with the baseline, 2 are needed")
-    rows = (
-        (c.prompt_id, dict(zip(_NAMES, (*_decode(b), *_decode(c)), strict=True))) for b, c in timed
-    )
-    boot = resample(rows, names=_NAMES, seed=seed, resamples=resamples)
-    return boot.figure(lambda s: (s["base_ms"] / s["base_tokens"]) / (s["ms"] / s["tokens"]))
-
-
-def _decode(record: RequestRecord) -> tuple[float, int]:
-    """Milliseconds from the first token to the last, and tokens after the first."""
-    tokens = (record.completion_tokens or 0) - 1
-    return (tpot_ms(record) or 0.0) * tokens, tokens
 
 
 def throughput_ratio(

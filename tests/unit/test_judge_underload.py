@@ -9,6 +9,7 @@ import pytest
 
 from sweeper.judge.compare import Comparison, compare
 from sweeper.judge.judgement import judge
+from sweeper.judge.speedup import pair, paired
 from sweeper.report.columns import figures, row
 from sweeper.report.loadtable import load_rows
 from sweeper.report.markdown import markdown
@@ -86,6 +87,55 @@ def test_answers_of_one_token_are_counted_and_have_no_tpot(tmp_path: Path) -> No
     assert row(base)["one_token_answers"] == 2
     assert base.latencies["tpot_ms_mean"].value == 10
     assert other.speedup.value == 1.0
+
+
+def test_a_pair_with_an_answer_of_one_token_is_in_neither_arms_tpot(tmp_path: Path) -> None:
+    """Twice as fast a token; the baseline's long answers to which one token was the answer here,
+    and the other way round, say nothing."""
+    one = {n: streamed(n, gap_ms=30, chunk=1, tokens=1) for n in (4, 5)}
+    base = (
+        *(streamed(n, gap_ms=10, chunk=1) for n in range(4)),
+        streamed(4, gap_ms=30, chunk=1),
+        one[5],
+    )
+    mine = (
+        *(streamed(n, gap_ms=5, chunk=1) for n in range(4)),
+        one[4],
+        streamed(5, gap_ms=50, chunk=1, tokens=81),
+    )
+    found = compared(tmp_path, arm("none", 0, base), arm("ngram", 4, mine))[1]
+    assert found.speedup_by == "TPOT"
+    assert found.speedup.value == pytest.approx(2.0)
+    assert found.speedup_tpot == found.speedup
+    assert found.paired is not None
+    assert found.paired.prompts == tuple(f"p{n}" for n in range(6))
+    workload = judge(SweepFolder(tmp_path)).workloads[0]
+    assert workload.speedup.value == pytest.approx(2.0)
+    assert "5 or more" in workload.sentence, "four prompts have a TPOT"
+
+
+def test_a_prompt_keeps_the_repeats_that_have_a_tpot() -> None:
+    def twice(gap_ms: float, short: int) -> list[RequestRecord]:
+        """Prompt 0 is answered by one token in repeat ``short``."""
+        return [
+            replace(streamed(n, gap_ms=gap_ms, chunk=1, tokens=1 if (n, r) == (0, short) else 41),
+                    repeat=r)
+            for n in range(3) for r in range(3)
+        ]  # fmt: skip
+
+    both = paired(pair(twice(10, 0), twice(5, 1)))
+    assert both.columns("base_emitted", "emitted").tolist() == [[40, 40], [120, 120], [120, 120]]
+    assert both.columns("base_tokens", "tokens").tolist() == [[83, 83], [123, 123], [123, 123]]
+    assert both.tpot(seed=0).value == pytest.approx(2.0)
+
+
+def test_answers_of_one_token_only_have_no_speedup_by_tpot(tmp_path: Path) -> None:
+    answers = tuple(streamed(n, gap_ms=10, chunk=1, tokens=1) for n in range(PROMPTS))
+    found = compared(tmp_path, arm("none", 0, answers), arm("ngram", 4, answers))[1]
+    assert (found.speedup.value, found.speedup.reason) == (
+        None,
+        "a sum of times or tokens is zero",
+    )
 
 
 def test_concurrency_and_rate_are_columns(tmp_path: Path) -> None:

@@ -89,6 +89,31 @@ def test_the_spread_over_repeats_is_said_and_in_the_columns(tmp_path: Path) -> N
     assert (row(found)["speedup_repeats_low"], row(found)["speedup_repeats_high"]) == (2.0, 4.0)
 
 
+def test_the_spread_of_a_streamed_load_is_by_tpot_like_the_speedup(tmp_path: Path) -> None:
+    """Each token takes half and then a third of the time; the wait for the first is another."""
+
+    def streamed(gaps_ms: tuple[int, int], first_ms: int) -> tuple[RequestRecord, ...]:
+        return tuple(
+            record(
+                f"p{n}",
+                repeat=r,
+                seconds=(first_ms + 10 * gap) / 1e3,
+                chunk_ns=(first_ms * 10**6, *(gap * 10**6 for _ in range(10))),
+                steps=None,
+            )
+            for r, gap in enumerate(gaps_ms)
+            for n in range(2)
+        )
+
+    load = Load(name="closed", concurrency=2, stream=True)
+    base = Made(point=point("none", 0, repeats=2, load=load), records=streamed((60, 60), 100))
+    arm = Made(point=point("eagle3", 1, repeats=2, load=load), records=streamed((30, 20), 900))
+    found = compare(folder(tmp_path, base, arm))[1]
+    assert found.speedup_by == "TPOT"
+    assert found.speedup.value == pytest.approx(2.4)
+    assert found.repeats.speedup == pytest.approx((2.0, 3.0))
+
+
 def test_one_repeat_has_no_spread(tmp_path: Path) -> None:
     made = Made(point=point("none", 0), records=(record("a"), record("b")))
     (found,) = compare(folder(tmp_path, made))
