@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 import sweeper
+from sweeper.plan.checkpoints import target_folder
 from sweeper.serve.identity import resolved_speculation
 from sweeper.serve.session import Session
 from sweeper.serve.startlog import kv_cache_tokens, runner, start_warnings
@@ -72,7 +73,7 @@ def rendering(
     return {
         "endpoint": "/v1/chat/completions" if chat and not point.load.batches else plain,
         "by": "the server, with its chat template" if chat else "nobody: sent as text or ids",
-        "template_digest": template_digest(point.server.model) if chat else None,
+        "template_digest": _template(point) if chat else None,
         "chat_template_kwargs": dict(point.dataset.options).get("chat_template_kwargs"),
         "prompts_digest": rendered_digest(records),
     }
@@ -172,22 +173,38 @@ def model(point: Point) -> dict[str, Json]:
     return {
         "target": point.server.model,
         "revision": point.server.revision,
-        "target_digest": checkpoint_digest(point.server.model),
+        "target_digest": checkpoint_digest(_files(point, point.server.model)),
         "draft": draft,
-        "draft_digest": checkpoint_digest(draft) if isinstance(draft, str) else None,
-        "template_digest": template_digest(point.server.model),
+        "draft_digest": checkpoint_digest(_files(point, draft)) if draft else None,
+        "template_digest": _template(point),
     }
 
 
+def _files(point: Point, name: Json) -> Path | None:
+    """The folder of target or draft, in the hub's cache too; ``None`` where it is not here."""
+    server = point.server
+    revision = server.revision
+    if name != server.model:
+        revision = (server.speculative or {}).get("revision")
+    return target_folder(str(name), revision, server.env)
+
+
+def _template(point: Point) -> str | None:
+    """Of the template the server was given, else of the checkpoint's own."""
+    given = re.search(r"--chat-template(?:=|\0)([^\0]+)", "\0".join(point.server.args))
+    if given and Path(given[1]).is_file():
+        return hashlib.sha256(Path(given[1]).read_bytes()).hexdigest()[:16]
+    return None if given else template_digest(_files(point, point.server.model))
+
+
 @cache
-def checkpoint_digest(folder: str) -> str | None:
-    """Of names, sizes and the first MiB of every file of a local checkpoint; ``None`` for a name.
+def checkpoint_digest(root: Path | None) -> str | None:
+    """Of names, sizes and the first MiB of every file of a checkpoint; ``None`` where none is here.
 
     Weights differ in their first MiB when they differ; reading all of a large model would take
     longer than serving it.
     """
-    root = Path(folder)
-    if not root.is_dir():
+    if root is None:
         return None
     digest = hashlib.sha256()
     for path in sorted(root.iterdir()):
@@ -199,11 +216,11 @@ def checkpoint_digest(folder: str) -> str | None:
 
 
 @cache
-def template_digest(folder: str) -> str | None:
-    """Of the chat template of a local checkpoint, wherever it keeps it."""
+def template_digest(folder: Path | None) -> str | None:
+    """Of the chat template of a checkpoint, wherever it keeps it."""
     for name in ("chat_template.jinja", "tokenizer_config.json"):
-        path = Path(folder) / name
-        if path.is_file():
+        path = folder and folder / name
+        if path and path.is_file():
             return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     return None
 

@@ -45,7 +45,7 @@ def rescored(one: Measurement, kept: Sequence[tuple[Tokens, Sample]]) -> dict[st
 def _not_scorable(sampling: Sampling, api: str) -> str:
     """A prompt's logprobs are those of the model itself, before any sampling field."""
     if api == "generate":
-        return "TRL's old server scores no prompts for us"
+        return "scoring by TRL's own server (/get_sequence_logprobs/) is not built"
     plain = {"temperature": 1.0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
     plain |= {"presence_penalty": 0.0, "frequency_penalty": 0.0}
     changed = [name for name, value in plain.items() if getattr(sampling, name) != value]
