@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Literal, get_args, get_type_hints
+
+import pytest
 
 from sweeper.drive.datasets import read_prompts, shipped
 from sweeper.drive.requests import (
@@ -16,8 +19,12 @@ from sweeper.drive.requests import (
     requests_of,
     total_of,
 )
-from sweeper.values import Load, Message, Prompt, Sampling
+from sweeper.drive.rollout import body_of as rollout_body
+from sweeper.drive.stream import STREAMING
+from sweeper.values import ROLLOUT_PATHS, Json, Load, Message, Prompt, Sampling
 from tests.unit.sweeps import record
+
+LoadName = Literal["sequential", "closed", "open", "ramp", "rollout"]
 
 GREEDY = Sampling(
     name="greedy",
@@ -40,6 +47,27 @@ def test_every_sampling_field_is_sent() -> None:
     wanted = {field.name for field in fields(Sampling)} - {"name"}
     assert wanted <= set(body)
     assert body["temperature"] == 0.0 and body["n"] == 1 and body["return_token_ids"] is True
+
+
+@pytest.mark.parametrize("name", get_args(get_type_hints(Load)["name"]))
+def test_no_timed_request_asks_for_log_probabilities(name: LoadName) -> None:
+    """Some versions of vLLM turn speculation off for them, others return wrong ones. A rollout does
+    ask: a trainer needs those of the sampled tokens, and whether they are right is what it finds.
+    """
+    load = Load(name=name, stream=name != "sequential")
+    turns = replace(CHATTED, follow_ups=("and then?",))
+    bodies: list[Json] = []
+    if load.batches:
+        bodies += [rollout_body(api, "m", [[1, 2]], GREEDY) for api in ROLLOUT_PATHS]
+        asked = {"logprobs"}
+    else:
+        for request in asked_for([turns, PLAIN], GREEDY, 2, load, "o"):
+            later = request.after(record("c"))
+            sent = [one.body for one in (request, later) if one is not None]
+            bodies += [body | (STREAMING if load.stream else {}) for body in sent]
+        asked = set()
+    assert len(bodies) == (2 if load.batches else 6)
+    assert [{key for key in body if "logprobs" in key} for body in bodies] == [asked] * len(bodies)
 
 
 def test_chat_and_plain_prompts_go_to_their_endpoints() -> None:
