@@ -12,7 +12,7 @@ from sweeper.judge.compare import Comparison
 from sweeper.judge.profile import Profile
 from sweeper.judge.rollout import Rollout
 from sweeper.judge.timing import LATENCIES, MORE_LATENCIES, RATES
-from sweeper.values import Load
+from sweeper.values import Load, Point
 
 TEXT, INTEGER, NUMBER, FLAG = "string", "Int64", "Float64", "boolean"
 _INTERVALS = (
@@ -93,6 +93,9 @@ def columns(longest: int) -> dict[str, str]:
         **dict.fromkeys(STEP_SHARES, NUMBER),
         **dict.fromkeys(("quality_low", "quality_high", "quality_p"), NUMBER),
         "output": TEXT,
+        "conditions": TEXT,
+        **dict.fromkeys(("n", "batch_prompts"), INTEGER),
+        "policy_version": TEXT,
     }
 
 
@@ -189,6 +192,7 @@ def _identity(one: Comparison) -> dict[str, object]:
         "reason": one.reason or None,
         "target": point.target,
         "conditions": one.conditions or None,
+        **rollout_settings(point),
         "point": one.number,
         "baseline": one.baseline,
         "key": one.planned.key,
@@ -197,6 +201,16 @@ def _identity(one: Comparison) -> dict[str, object]:
         "output": output(one),
         "speedup_reason": one.speedup.reason or None,
         "notes": "; ".join(one.notes) or None,
+    }
+
+
+def rollout_settings(point: Point) -> dict[str, object]:
+    """Answers to a prompt; the batch and the weights that a rollout names."""
+    load, batches = point.load, point.load.batches
+    return {
+        "n": point.sampling.n,
+        "batch_prompts": load.batch_prompts if batches else None,
+        "policy_version": load.policy_version if batches else None,
     }
 
 

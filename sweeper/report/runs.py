@@ -12,7 +12,7 @@ from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
 from sweeper.judge.verdict import WorkloadVerdict
 from sweeper.report.artefacts import point_files, sweep_files
-from sweeper.report.columns import concurrency, figures, output
+from sweeper.report.columns import concurrency, figures, output, rollout_settings
 from sweeper.report.limits import LONGEST_PARAM, LONGEST_TAG, cut, milliseconds, pairs
 from sweeper.report.stepped import Steps, no_series, stepped_of
 from sweeper.report.wording import escape, verdict_markdown, verdict_words
@@ -148,6 +148,7 @@ def _params(one: Comparison) -> dict[str, str]:
         "speculative_resolved": point.server.speculative_resolved,
         "workarounds": ",".join(point.server.workarounds),
         "server_args": " ".join(point.server.args),
+        **rollout_settings(point),
     }
     return {k: cut(str(v), LONGEST_PARAM) for k, v in params.items() if v not in (None, "")}
 

@@ -202,7 +202,7 @@ def test_a_row_opens_its_requests_beside_the_baselines(browser: Any) -> None:
     )
     assert "The first difference is at character 5." in first.text
     assert first.find_element(By.CSS_SELECTOR, "summary").text == (
-        "p0 5 tokens in 1.00 s · A/D 2/4 · 2.00× the baseline's rate"
+        "p0 5 tokens in 1.00 s · A/D 2/4 · 5.0 tokens/s, the baseline 2.5"
     )
 
 

@@ -59,6 +59,12 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     assert "@import" not in page and "url(http" not in page
 
 
+def test_a_request_has_no_ratio_without_interval(tmp_path: Path) -> None:
+    page = paged(tmp_path, BASE, NGRAM)
+    assert "× the baseline" not in page
+    assert "tokens/s, the baseline ${speed(base)}" in page
+
+
 def test_undefined_figures_have_a_numbered_reason(tmp_path: Path) -> None:
     page = paged(tmp_path, BASE, NGRAM, BROKEN)
     reasons = re.findall(r"<li>(.*?)</li>", page[page.index("Why figures are missing") :])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.shown import fixed
+from sweeper.report.columns import figures
 from sweeper.report.labels import NOT_MEASURED, some_failed, starred, success
 from sweeper.values import Json
 
@@ -85,6 +86,16 @@ def _length(one: Comparison) -> Cell:
     return number(one.acceptance.mean_acceptance_length, 2, mark="*" if starred(one) else "")
 
 
+def _agreement(one: Comparison) -> Cell:
+    found = figures(one)
+    mean, largest = found["logprob_difference"], found["logprob_largest"]
+    if one.rollout is None or mean.value is None or largest.value is None:
+        return number(mean, 3)
+    said = "agree" if one.rollout.logprobs_agree else "DISAGREE"
+    interval = f"mean {mean.value:.3f}, max {largest.value:.3f}"
+    return Cell(text=said, interval=interval, reason=mean.reason, order=mean.value)
+
+
 def _success(one: Comparison) -> Cell:
     reason = "" if one.success_rate is not None else one.reason or "no request was sent"
     return Cell(text=success(one), reason=reason, order=one.success_rate)
@@ -156,6 +167,16 @@ COLUMNS = (
         hint="Share of the answers equal to the baseline's; greedy only",
         cell=lambda c: number(c.identical_share, 0, percent=True),
         always=True,
+    ),
+    Column(
+        name="waiting for the last",
+        hint="Share of a rollout batch's time in which only its last tenth of sequences ran",
+        cell=lambda c: number(figures(c)["straggler_share"], 0, percent=True),
+    ),
+    Column(
+        name="logprobs",
+        hint="Whether returned logprobs are a re-score's: mean and largest |Δ|, nats a token",
+        cell=_agreement,
     ),
     Column(
         name="success",

@@ -121,12 +121,14 @@ function request(own, base, prompt, first, point) {
   const box = make("details", { class: "request" });
   box.open = first;
   const rate = own.spec && own.spec[1] ? ` · A/D ${own.spec[2]}/${own.spec[1]}` : "";
-  const faster = base && !base.error && !own.error && own.tokens && base.tokens
-    ? ` · ${((own.tokens / own.seconds) / (base.tokens / base.seconds)).toFixed(2)}× the baseline's rate` : "";
+  // Both rates and no ratio: one request has no interval, and sampled answers differ in length.
+  const speed = r => (r.tokens / r.seconds).toFixed(1);
+  const rates = base && !base.error && !own.error && own.tokens && base.tokens
+    ? ` · ${speed(own)} tokens/s, the baseline ${speed(base)}` : "";
   const turn = (own.turn ? ` turn ${own.turn}` : "") + (own.repeat ? ` repeat ${own.repeat}` : "");
   box.append(make("summary", {}, make("b", {}, own.id + turn), " ", make("span", { class: "meta" },
     [own.category, own.error ? "failed" : `${own.tokens} tokens in ${own.seconds.toFixed(2)} s`].filter(Boolean).join(" · ")
-    + rate + faster)));
+    + rate + rates)));
   let filled = false;
   const fill = () => {
     if (filled || !box.open) return;
