@@ -15,7 +15,6 @@ LOAD_HEADER = (
     "TPOT P50 / P95 / P99 (ms)",
     "E2E P50 / P95 / P99 (ms)",
     "output (tokens/s)",
-    "× baseline",
     "all tokens/s",
     "goodput (requests/s)",
     "within SLO",
@@ -25,19 +24,19 @@ LOAD_HEADER = (
 
 
 def load_rows(group: Group) -> list[tuple[str, ...]]:
-    """Header and rows of the completed points; nothing where requests did not overlap."""
+    """Header and rows of the points that were measured, also of those of which too few requests
+    succeeded; nothing where requests did not overlap."""
     rows = list(_rows(group)) if group[0].point.load.overlapping else []
     return [LOAD_HEADER, *rows] if rows else []
 
 
 def _rows(group: Group) -> Iterator[tuple[str, ...]]:
     names = labels(group)
-    for one in (one for one in group if one.completed):
+    for one in (one for one in group if one.completed or one.success_rate is not None):
         yield (
-            names[one.number],
+            names[one.number] if one.completed else f"{names[one.number]} ({one.status})",
             *(_percentiles(one, kind) for kind in ("ttft", "tpot", "e2e")),
             _say(one.output_tokens_per_s, 1),
-            "1" if one.point.is_baseline else _say(one.speedup_throughput, 2),
             _say(one.rates["total_tokens_per_s"], 1),
             _say(one.goodput, 2),
             _say(one.rates["slo_share"], 2),
