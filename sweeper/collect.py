@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _collect(folder: SweepFolder, arguments: argparse.Namespace) -> int:
-    console, sweep = console_here(), store.read_sweep(folder)
+    console, sweep = console_here(color=not arguments.no_color), store.read_sweep(folder)
     points = [p for g in sweep.plan.groups for p in g.points if not p.skip]
     groups = [g for g in sweep.plan.groups if any(not p.skip for p in g.points)]
     patience = Patience(poll_s=arguments.poll_s, queue_s=arguments.queue_s,

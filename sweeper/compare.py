@@ -117,7 +117,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tracking-uri", help="where run ids are; default: outputs/mlflow.db")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    parser.add_argument("--no-color", action="store_true", help="as NO_COLOR=1")
     return parser
 
 

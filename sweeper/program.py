@@ -21,13 +21,15 @@ class Main(Protocol):
 
 
 def parser_of(name: str, description: str, examples: str) -> argparse.ArgumentParser:
-    """A parser whose help ends with ``examples`` as they are written."""
-    return argparse.ArgumentParser(
+    """A parser whose help ends with ``examples`` as they are written; it knows ``--no-color``."""
+    parser = argparse.ArgumentParser(
         prog=f"python -m sweeper.{name}",
         description=description,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--no-color", action="store_true", help="as NO_COLOR=1")
+    return parser
 
 
 def program(name: str) -> Callable[[Main], Main]:

@@ -10,12 +10,19 @@ from pathlib import Path
 
 from sweeper.errors import UserError
 from sweeper.program import parser_of, program
-from sweeper.report.mlflow import ARTIFACTS, DATABASE, default_tracking_uri, views
+from sweeper.report.mlflow import (
+    ARTIFACTS,
+    database_of,
+    default_tracking_uri,
+    views,
+    without_password,
+)
 
 EXAMPLES = """\
 examples:
   python -m sweeper.ui
   python -m sweeper.ui --outputs /data/outputs --port 5001
+  python -m sweeper.ui --tracking-uri postgresql+psycopg://mlflow@db/mlflow
 
 The addresses printed open each experiment with its points as rows and the columns that matter, and
 with charts over γ behind the second of the three buttons above the table.
@@ -28,33 +35,46 @@ exit status: 2 there is no mlflow.db, 1 it cannot be read, otherwise that of MLf
 def main(argv: Sequence[str] | None = None) -> int:
     """Become the MLflow server; returns only where that is not possible."""
     arguments = _parser().parse_args(argv)
-    database = arguments.outputs / DATABASE
-    if not database.is_file():
-        raise UserError(
-            f"{database} is missing; run a sweep first, or name the folder that has it with "
-            "--outputs"
-        )
+    uri = arguments.tracking_uri or default_tracking_uri(arguments.outputs)
+    _check(uri)
     address = f"http://127.0.0.1:{arguments.port}"
-    print(f"MLflow on {address} for {database}", flush=True)
-    for name, page in views(default_tracking_uri(arguments.outputs), address).items():
+    print(f"MLflow on {address} for {database_of(uri) or without_password(uri)}", flush=True)
+    for name, page in views(uri, address).items():
         print(f"  {name}: {page}", flush=True)
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    command = server_command(arguments.outputs, arguments.port)
+    command = server_command(uri, arguments.outputs, arguments.port)
     os.execv(command[0], command)
 
 
-def server_command(outputs: Path, port: int) -> list[str]:
-    """The argv of an MLflow server on the database in ``outputs``, on this machine only."""
-    store = default_tracking_uri(outputs)
-    artifacts = (outputs.resolve() / ARTIFACTS).as_uri()
+def _check(uri: str) -> None:
+    """:raises UserError: when no MLflow server can be started on ``uri``."""
+    if uri.startswith(("http://", "https://")):
+        raise UserError(f"{without_password(uri)} is a server already; open it in a browser")
+    database = database_of(uri)
+    if database is not None and not database.is_file():
+        raise UserError(
+            f"{database} is missing; run a sweep first, or name the folder that has it with "
+            "--outputs, or the address with --tracking-uri"
+        )
+
+
+def server_command(uri: str, outputs: Path, port: int) -> list[str]:
+    """The argv of an MLflow server on ``uri``, on this machine only; files lie beside a database
+    file, else in ``outputs``."""
+    database = database_of(uri)
+    home = database.parent if database else outputs.resolve()
+    artifacts = (home / ARTIFACTS).as_uri()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--backend-store-uri", store, "--workers", "1"]
+    command += ["--port", str(port), "--backend-store-uri", uri, "--workers", "1"]
     return [*command, "--default-artifact-root", artifacts]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("ui", "Show published sweeps in MLflow's web pages.", EXAMPLES)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="default: outputs")
+    parser.add_argument(
+        "--tracking-uri", metavar="URI", help="a database elsewhere; default: mlflow.db in outputs"
+    )
     parser.add_argument("--port", type=int, default=5000, help="default: %(default)s")
     return parser
 

@@ -43,7 +43,7 @@ exit status: 0 nothing failed, 1 a check failed, 2 the settings are wrong, 130 i
 def main(argv: Sequence[str] | None = None) -> int:
     """Look, print, and return the exit status."""
     arguments = _parser().parse_intermixed_args(argv)
-    overrides, console = list(arguments.overrides), console_here()
+    overrides, console = list(arguments.overrides), console_here(color=not arguments.no_color)
     composed = compose_here(overrides, arguments.config_dir)
     prepared = prepare([composed])
     checks = [*_here(composed, prepared), *(settings_checks(prepared) if overrides else ())]
@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if overrides and not wrong and healthy(checks) and not arguments.no_start:
         if not arguments.json:
             print_checks(console, checks)
-        shown = Console(file=sys.stderr) if arguments.json else console
+        beside = Console(file=sys.stderr, no_color=arguments.no_color or None)
+        shown = beside if arguments.json else console
         tried = _tried(prepared, shown, arguments.logs)
         _say(console, checks, tried, arguments.json)
         return COMPLETE if healthy(tried) else INCOMPLETE

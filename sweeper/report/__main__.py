@@ -65,7 +65,6 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         help="a sweep folder (sweep.json); each further one is compared with the first",
     )
-    parser.add_argument("--no-color", action="store_true", help="as NO_COLOR=1")
     return parser
 
 

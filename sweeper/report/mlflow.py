@@ -65,7 +65,7 @@ def publish(
         raise
     except Exception as problem:  # whatever MLflow, its database or its server raise
         line = " ".join(str(problem).split())[:500]
-        raise PublishError(f"MLflow at {_without_password(uri)}: {line}") from problem
+        raise PublishError(f"MLflow at {without_password(uri)}: {line}") from problem
 
 
 def found_again(tracking_uri: str, run_id: str) -> tuple[Path, str]:
@@ -80,7 +80,7 @@ def found_again(tracking_uri: str, run_id: str) -> tuple[Path, str]:
             tags = MlflowClient(tracking_uri=tracking_uri).get_run(run_id).data.tags
         except Exception as problem:  # whatever MLflow, its database or its server raise
             line = " ".join(str(problem).split())[:500]
-            raise PublishError(f"MLflow at {_without_password(tracking_uri)}: {line}") from problem
+            raise PublishError(f"MLflow at {without_password(tracking_uri)}: {line}") from problem
     folder = Path(tags.get(FOLDER, ""))
     if not tags.get(FOLDER) or not (folder / "sweep.json").is_file():
         where = tags.get(FOLDER) or "not recorded"
@@ -93,7 +93,7 @@ def reach(uri: str) -> str:
 
     :raises PublishError: when nothing does.
     """
-    database, shown = _database(uri), _without_password(uri)
+    database, shown = database_of(uri), without_password(uri)
     if database is not None and not database.exists():
         return f"{database} will be made by the first sweep"
     quick = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
@@ -266,7 +266,7 @@ def _experiment(client: Any, uri: str, name: str, files: str | None) -> str:
         return str(client.create_experiment(name, artifact_location=files, tags=tags))
     if found.lifecycle_stage != "active":
         raise PublishError(
-            f"MLflow at {_without_password(uri)}: experiment {name!r} was deleted; "
+            f"MLflow at {without_password(uri)}: experiment {name!r} was deleted; "
             "restore it or choose another name"
         )
     if found.tags.get(mlview.TAG) != mlview.state():
@@ -288,12 +288,12 @@ def views(uri: str, address: str) -> dict[str, str]:
             found = client.search_experiments(order_by=["last_update_time DESC"])
         except Exception as problem:  # whatever MLflow or its database raise
             line = " ".join(str(problem).split())[:500]
-            raise PublishError(f"MLflow at {_without_password(uri)}: {line}") from problem
+            raise PublishError(f"MLflow at {without_password(uri)}: {line}") from problem
     ours = (e for e in found if mlview.TAG in e.tags)
     return {e.name: mlview.page(address, e.experiment_id) for e in ours}
 
 
-def _database(uri: str) -> Path | None:
+def database_of(uri: str) -> Path | None:
     """The file of an sqlite address, ``None`` for a server."""
     return Path(uri.removeprefix(_SQLITE)).resolve() if uri.startswith(_SQLITE) else None
 
@@ -303,14 +303,14 @@ def _artifacts(uri: str, outputs: Path) -> str | None:
     tracking server has its own place."""
     if uri.startswith(("http://", "https://", "databricks")):
         return None
-    database = _database(uri)
+    database = database_of(uri)
     return ((database.parent if database else outputs) / ARTIFACTS).as_uri()
 
 
 @contextmanager
 def _alone(uri: str) -> Iterator[None]:
     """One writer at a time for a database file: two that create its tables at once break it."""
-    database = _database(uri)
+    database = database_of(uri)
     if database is None:
         yield
         return
@@ -357,6 +357,6 @@ def _hex(text: str) -> str:
     return content_key(text)
 
 
-def _without_password(uri: str) -> str:
+def without_password(uri: str) -> str:
     scheme, separator, rest = uri.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}" if "@" in rest else uri

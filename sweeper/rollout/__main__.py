@@ -28,7 +28,8 @@ exit status: 0 no collapse, 1 acceptance collapsed at a version, 2 a mistake
 @program("rollout")
 def main(argv: Sequence[str] | None = None) -> int:
     """Print each log's versions; the return value is the exit status."""
-    arguments, console = _parser().parse_args(argv), Console(highlight=False)
+    arguments = _parser().parse_args(argv)
+    console = Console(highlight=False, no_color=arguments.no_color or None)
     collapsed = False
     for name, logs in _logs(arguments.paths):
         versions = by_version(batch for log in logs for batch in log.batches())

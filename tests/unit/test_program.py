@@ -49,3 +49,4 @@ def test_every_program_has_help_with_examples_and_statuses(
     assert ended.value.code == 0
     assert said.startswith(f"usage: python -m sweeper.{name}")
     assert "examples:\n" in said and "exit status: " in said
+    assert said.count("[--no-color]") == 1
