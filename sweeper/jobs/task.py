@@ -66,7 +66,8 @@ def run_task(task: Task) -> None:
         add_attempt(task.home, Attempt(job=job, submitted_at=time.time(), limit_s=task.limit_s))
     began = time.monotonic()
     left = again(task.group, task.folder, task.sweep)
-    with Warned() as warned, Heartbeat(task.home, job) as emit:
+    overlapping = {p.number for p in left.points if p.point.load.overlapping}
+    with Warned() as warned, Heartbeat(task.home, job, overlapping) as emit:
         try:
             _measure(task, left, emit)
         except KeyboardInterrupt:

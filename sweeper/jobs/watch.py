@@ -9,6 +9,7 @@ from typing import Protocol
 
 from sweeper import store
 from sweeper.jobs.attempt import Attempt, attempts
+from sweeper.jobs.doing import doing_now
 from sweeper.jobs.heartbeat import Beat, read_beat
 from sweeper.jobs.queue import Queued
 from sweeper.measure.group import AGAIN, unfinished
@@ -222,21 +223,13 @@ class _Watching:
             node=beat.node if beat else one.queued.node if one.queued else "",
             text=state.lower(),
             point=beat.point if beat else None,
-            doing="" if state == "ended" else _doing(beat, one),
+            doing="" if state == "ended" else doing_now(beat, one.queued, one.group),
             done=len(one.ended),
             total=len(one.group.points),
         )
         if news != one.told:
             one.told = news
             self.emit(news)
-
-
-def _doing(beat: Beat | None, one: _Seen) -> str:
-    if beat is None:
-        return one.queued.reason if one.queued and one.queued.reason != "None" else ""
-    if beat.doing == "measuring":
-        return f"{beat.done}/{beat.total} requests"
-    return beat.doing
 
 
 def _recorded(seen: int, torn: int) -> str:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.durations import clock
+from sweeper.jobs.pace import Pace
 from sweeper.plan.amount import requests_of
 from sweeper.report.jobtable import job_line, job_table
 from sweeper.values import Event, PlannedPoint
@@ -46,11 +47,7 @@ class Watch:
     _took: dict[int | None, float] = field(default_factory=dict)
     _told: dict[int | None, int] = field(default_factory=dict)
     _in_point: int = 0
-    _tokens: int = 0
-    _seconds: float = 0.0
-    _point_began: float = 0.0
-    _accepted: int = 0
-    _drafted: int = 0
+    _pace: Pace = field(default_factory=Pace)
     _ended: set[int | None] = field(default_factory=set)
     _failed: int = 0
     _status: str = ""
@@ -116,28 +113,21 @@ class Watch:
             self._say(job_line(event))
 
     def _start_point(self, event: Event) -> None:
-        self._in_point, self._tokens, self._seconds = 0, 0, 0.0
-        self._accepted = self._drafted = 0
-        self._last_line = self._point_began = time.monotonic()
+        self._in_point, self._last_line = 0, time.monotonic()
+        self._pace = Pace(overlapping=self._planned(event.point).point.load.overlapping)
         self._told[event.point] = event.total
         self._status = f"{self._name(event.point)}: {self._of(event)} requests"
 
     def _request(self, event: Event) -> None:
         load = self._planned(event.point).point.load
         self._sent[event.point] = self._in_point = event.done
-        self._tokens += event.tokens
-        alone = self._seconds + event.request_s
-        self._seconds = time.monotonic() - self._point_began if load.overlapping else alone
+        self._pace.add(event)
         if load.name in ("sequential", "closed"):
             shared = event.request_s / load.concurrency
             self._took[event.point] = self._took.get(event.point, 0.0) + shared
         else:  # how many are under way together is not known
-            self._took[event.point] = self._seconds
-        self._accepted += event.accepted
-        self._drafted += event.drafted
-        rate = f", {self._tokens / self._seconds:.1f} tok/s" if self._seconds else ""
-        share = f", A/D {self._accepted / self._drafted:.2f}" if self._drafted else ""
-        self._status = f"{self._name(event.point)}: {self._of(event)} requests{rate}{share}"
+            self._took[event.point] = self._pace.seconds
+        self._status = f"{self._name(event.point)}: {self._of(event)} requests{self._pace.words}"
         if time.monotonic() - self._last_line > _LINE_EVERY_S and not self._live:
             self._say(self._status, left=True)
 

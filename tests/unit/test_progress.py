@@ -137,7 +137,7 @@ def test_the_time_left_of_an_open_load_is_by_what_ended_so_far(load: Load) -> No
     watch(Event(kind="server_starting", server="none on m"))
     watch(Event(kind="server_ready", server="none on m", seconds=40.0))
     watch(Event(kind="point_started", point=0, total=6))
-    watch._point_began -= 3.0  # three answers of 2 s each came back in 3 s
+    watch._pace.began -= 3.0  # three answers of 2 s each came back in 3 s
     for done in (1, 2, 3):
         watch(request(0, done))
     assert drawn(watch)[1] == "time 0s, about 49s left"  # nine more, one a second, one start

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from sweeper import store
 from sweeper.jobs.attempt import Attempt, add_attempt
-from sweeper.jobs.heartbeat import Beat
+from sweeper.jobs.heartbeat import Beat, Heartbeat
 from sweeper.jobs.queue import Queued
 from sweeper.jobs.watch import Patience, watch
 from sweeper.measure.measurement import unmeasured
-from sweeper.store import SweepFolder
+from sweeper.store import GroupFolder, SweepFolder
 from sweeper.values import Event, Status, Sweep
 from tests.unit.sweeps import Made, folder, point, record
 
@@ -121,6 +121,37 @@ def test_half_written_lines_are_counted_as_lost(made: tuple[SweepFolder, Sweep])
     )
     result = home.read_result()
     assert result and (result.requests, result.failed) == (2, 1)
+
+
+def test_a_running_job_says_its_speed_and_acceptance(made: tuple[SweepFolder, Sweep]) -> None:
+    found, sweep = made
+    heart = Heartbeat(found.group(sweep.plan.groups[0].key), "7_0", every_s=60.0)
+    with heart:
+        heart(Event(kind="point_started", point=0, total=6))
+        for done in (1, 2):
+            heart(
+                Event(kind="request_done", point=0, done=done, total=6, tokens=20, request_s=2.0,
+                      accepted=3, drafted=4)
+            )  # fmt: skip
+        heart._write()
+        running = {"7_0": Queued(state="RUNNING", node="n1")}
+        _, _, heard = watched(made, Queue(running, running, then=lambda: write(made)))
+    (said,) = {e.doing for e in heard if e.kind == "job" and e.text == "running"}
+    assert said == "2/6 requests, 10.0 tok/s, A/D 0.75"
+
+
+def test_a_beat_counts_anew_at_every_point_and_by_the_clock_where_requests_overlap(
+    tmp_path: Path,
+) -> None:
+    heart = Heartbeat(GroupFolder(tmp_path), "7", overlapping={1})
+    ended = Event(kind="request_done", point=0, done=1, total=6, tokens=20, request_s=2.0)
+    heart(Event(kind="point_started", point=0, total=6))
+    heart(ended)
+    assert (heart.beat.tokens, heart.beat.seconds) == (20, 2.0)
+    heart(Event(kind="point_started", point=1, total=6))
+    assert (heart.beat.tokens, heart.beat.seconds) == (0, 0.0)
+    heart(replace(ended, point=1))
+    assert heart.beat.tokens == 20 and 0 < heart.beat.seconds < 2.0
 
 
 def test_a_result_that_comes_late_is_waited_for(made: tuple[SweepFolder, Sweep]) -> None:
