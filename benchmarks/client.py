@@ -1,6 +1,7 @@
 """How much the client costs and how exact it is, beside ``vllm bench serve``.
 
     python -m benchmarks.client [--tokens 40000] [--rounds 3] [--streams 1,64,256]
+    python -m benchmarks.client --processes 2     # this client alone: one process beside two
 
 One run prints both clients' figures and their ratio: the same server, the same requests, one after
 the other in turns. Look at the ratios: the figures themselves depend on the machine and on what
@@ -50,10 +51,18 @@ def server(*flags: str) -> Iterator[str]:
 
 
 def drive(
-    client: str, url: str, streams: int, requests: int, answer: int = ANSWER, truth: bool = True
+    client: str,
+    url: str,
+    streams: int,
+    requests: int,
+    answer: int = ANSWER,
+    truth: bool = True,
+    processes: int = 1,
 ) -> Outcome:
-    """One load by one client in a process of its own; ``truth`` is what the server says of it."""
+    """One load by one client in a process of its own; ``truth`` is what the server says of it.
+    Only this project's client has more ``processes``."""
     amounts = [str(n) for n in (streams, requests, answer)]
+    amounts += [str(processes)] if processes > 1 else []
     done = subprocess.run(
         [sys.executable, "-m", (CLIENTS | OTHERS)[client], url, *amounts],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -91,6 +100,24 @@ def cost(clients: Sequence[str], streams: Sequence[int], tokens: int, rounds: in
                             found["tokens"] / found["cpu_s"] if found["cpu_s"] > 0 else np.nan
                         )
                 show(count, {c: float(np.median(r)) for c, r in rates.items()}, ",.0f", True)
+
+
+def several(streams: Sequence[int], tokens: int, rounds: int, processes: int) -> None:
+    """What more processes bring: tokens a second by the clock, and what they cost in CPU time of
+    all of them together. As fast as they go, so that one process is what limits."""
+    by = {f"{processes} processes": processes, "1 process": 1}
+    print(f"\nsweeper with {processes} processes beside one, as fast as they go")
+    with server() as url:
+        for count in streams:
+            requests = max(2 * count, tokens // ANSWER)
+            runs: dict[str, list[Outcome]] = {name: [] for name in by}
+            for _ in range(rounds):
+                for name, number in by.items():
+                    runs[name].append(drive("sweeper", url, count, requests, processes=number))
+            for title, of in (("second", "wall_s"), ("CPU-second", "cpu_s")):
+                rates = {n: [r["tokens"] / r[of] for r in each] for n, each in runs.items()}
+                print(f"  streamed tokens per {title}:", end="")
+                show(count, {n: float(np.median(r)) for n, r in rates.items()}, ",.0f", True)
 
 
 def exactness(clients: Sequence[str], streams: Sequence[int]) -> None:
@@ -134,12 +161,21 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=40_000, help="a load, about")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--streams", default="1,64,256")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        help="above 1: only this client, with so many beside one",
+    )
     parser.add_argument("--only-cost", action="store_true")
     parser.add_argument("--only-exactness", action="store_true")
     args = parser.parse_args()
     streams = [int(n) for n in args.streams.split(",")]
     clients = [c for c in CLIENTS if c == "sweeper" or find_spec("vllm")]
     print(f"load average at the start {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    if args.processes > 1:
+        several(streams, args.tokens, args.rounds, args.processes)
+        return
     if not args.only_exactness:
         others = [*OTHERS] if os.environ.get("GUIDELLM") else []
         cost([*clients, *others], streams, args.tokens, args.rounds)

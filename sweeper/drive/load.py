@@ -30,10 +30,12 @@ OnRecord = Callable[[RequestRecord], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """What a load took here: processes, and the share of a core that the busiest one used."""
+    """What a load took here: processes, the share of a core that the busiest one used, and seconds
+    of processor time of all of them with the one that deals."""
 
     processes: int
     busy: float
+    cpu_s: float
 
 
 def rehearsal(load: Load) -> Load:
@@ -67,13 +69,14 @@ def run_load(
     count = processes_for(load)
     setup = Setup(base_url=base_url, api_key=api_key, model=model, load=load)
     with room_for_many(), asyncio.Runner(loop_factory=event_loop) as runner:
-        if count > 1:
-            busy = runner.run(run_workers(setup, requests, count, on_record))
-            return Client(processes=count, busy=busy)
         began, used = time.perf_counter(), time.process_time()
+        if count > 1:
+            theirs = runner.run(run_workers(setup, requests, count, on_record))
+            cpu_s = theirs.cpu_s + time.process_time() - used
+            return Client(processes=count, busy=theirs.busy, cpu_s=cpu_s)
         runner.run(_drive(setup, iter(requests), on_record))
-    busy = (time.process_time() - used) / (time.perf_counter() - began)
-    return Client(processes=1, busy=busy)
+    used = time.process_time() - used
+    return Client(processes=1, busy=used / (time.perf_counter() - began), cpu_s=used)
 
 
 async def _drive(setup: Setup, requests: Iterator[Request], on_record: OnRecord) -> None:

@@ -73,7 +73,8 @@ async def work(end: socket.socket) -> None:
             await driver.arriving(hand.arrivals())
         else:
             await driver.slots(setup.shifts)
-        hand.say(Used(busy=(time.process_time() - used) / (time.perf_counter() - began)))
+        used = time.process_time() - used
+        hand.say(Used(busy=used / (time.perf_counter() - began), cpu_s=used))
         await writer.drain()
         filling.cancel()
     writer.close()

@@ -64,9 +64,11 @@ class Dealt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """The last word of a worker: the share of a core it took from start to end."""
+    """The last word of a worker: the share of a core it took from start to end, and the seconds of
+    processor time that is."""
 
     busy: float
+    cpu_s: float
 
 
 def packed(message: Any) -> bytes:
@@ -115,8 +117,9 @@ async def run_workers(
     requests: Iterable[Request],
     count: int,
     on_record: Callable[[RequestRecord], None],
-) -> float:
-    """Send ``requests`` with ``count`` processes; the busiest one's share of a core.
+) -> Used:
+    """Send ``requests`` with ``count`` processes; the busiest one's share of a core, and processor
+    time of them all.
 
     :raises RequestError: a worker ended before its share was done.
     """
@@ -195,14 +198,15 @@ class _Dealer:
     workers: list[_Worker]
     on_record: Callable[[RequestRecord], None]
 
-    async def play(self, origin_ns: int) -> float:
+    async def play(self, origin_ns: int) -> Used:
         async with together() as group:
             listening = [group.create_task(self.listen(worker)) for worker in self.workers]
             if arrives(self.load):
                 await self.schedule(origin_ns)
             else:
                 self.stock()
-        return max(task.result() for task in listening)
+        each = [task.result() for task in listening]
+        return Used(busy=max(one.busy for one in each), cpu_s=sum(one.cpu_s for one in each))
 
     def stock(self) -> None:
         """The first hand, a request at a time to each: one for every slot and some to spare."""
@@ -230,7 +234,7 @@ class _Dealer:
         for worker in self.workers:
             worker.say(None)
 
-    async def listen(self, worker: _Worker) -> float:
+    async def listen(self, worker: _Worker) -> Used:
         """Until the worker's last word."""
         while True:
             message = await worker.hear()
@@ -239,6 +243,6 @@ class _Dealer:
                     self.on_record(message)
                 case Used():
                     worker.done = True
-                    return message.busy
+                    return message
                 case _:  # it took up a request
                     self.deal(worker)

@@ -32,8 +32,11 @@ TIMEOUT_S = 120.0
 UNREADABLE_SHARE = 0.05
 """Share of replies that are no A, B or C above which the judge has not judged. Up to it the pairs
 concerned are left out."""
-REPLY = re.compile(r"\W*(?:answer\W+)?([ABC])\b", re.IGNORECASE)
-"""One letter at the start, bare or dressed up: ``B``, ``**B**``, ``Answer: B``, ``B, because``."""
+REPLY = re.compile(
+    r"\W*(?:answer\W+)?([ABC])(?:\s*$|[^\w ]| (?:is|because|since|as)\b)", re.IGNORECASE
+)
+"""One letter at the start, bare or dressed up: ``B``, ``**B**``, ``Answer: B``, ``B, because``; not
+the article of a sentence."""
 log = logging.getLogger(__name__)
 
 

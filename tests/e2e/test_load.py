@@ -368,6 +368,16 @@ def test_two_processes_send_what_one_does(start: Start) -> None:
     assert all(r.chunk_ns and r.sent_ns + sum(r.chunk_ns) <= r.done_ns for r in records)
 
 
+def test_the_cpu_time_of_two_processes_is_in_what_the_client_took(start: Start) -> None:
+    url, load = start(), replace(CLOSED, processes=2)
+    requests = asked_for(PROMPTS, SAMPLING, 1, load)
+    here = time.process_time()
+    client = run_load(url, "", "n", requests, load, lambda _: None)
+    here = time.process_time() - here
+    assert client.processes == 2
+    assert client.cpu_s > here
+
+
 def test_two_processes_keep_one_schedule_of_arrivals(start: Start) -> None:
     load = Load(name="open", rate=50.0, burstiness=0.5, arrivals="gamma", stream=True, seed=3)
     url = start()

@@ -157,7 +157,8 @@ def test_preferences_are_a_win_rate() -> None:
     [
         ("A", "A"), ("b", "B"), ("C.", "C"), ("**B**", "B"), ("[[A]]", "A"), ("Answer: B", "B"),
         ("B, because it is good", "B"), ("Answer A is better", "A"), ("", None),
-        ("Both are good", None), ("Cannot say", None), ("Actually B", None), ("<think> A", None),
+        ("Both are good", None), ("Cannot say", None), ("Actually B", None),
+        ("A close look at both", None), ("A is more correct", "A"), ("<think> A", None),
     ],
 )  # fmt: skip
 def test_a_letter_is_a_choice_and_a_word_is_none(reply: str, letter: str | None) -> None:
