@@ -146,6 +146,27 @@ def test_sharegpt_takes_what_people_asked_and_says_what_it_left_out(tmp_path: Pa
     assert prompts(lines(tmp_path / "s.jsonl", *entries), "sharegpt")[0].id == "a"
 
 
+def test_sharegpt_lines_end_where_json_lines_end(tmp_path: Path) -> None:
+    """U+2028, U+0085 and a form feed end a line for Python, and are text in JSON."""
+    path = tmp_path / "s.jsonl"
+    said = "one\u2028two\x85three"
+    entries = [conversation("a", ("human", said)), conversation("b", ("human", "Hi"))]
+    for end in ("\n", "\r\n"):
+        path.write_bytes("".join(json.dumps(e, ensure_ascii=False) + end for e in entries).encode())
+        found = prompts(path, "sharegpt")
+        assert [p.messages for p in found] == [asked(said), asked("Hi")]
+
+
+def test_sharegpt_says_that_ids_are_there_twice(tmp_path: Path) -> None:
+    entries = [conversation(name, ("human", "Hi")) for name in ("a", "b", "a")]
+    made = describe("d", lines(tmp_path / "s.jsonl", *entries), None, "sharegpt", {})
+    assert [p.id for p in prompts_of(made)] == ["a#1", "b#2", "a#3"]
+    assert made.notes == (
+        "1 ids of conversations are those of earlier ones: every id is followed by # and its "
+        "number in the file",
+    )
+
+
 def test_sharegpt_mistakes(tmp_path: Path) -> None:
     cut = tmp_path / "cut.json"
     cut.write_text('[{"id": "a",\n')
@@ -197,6 +218,37 @@ def test_a_local_folder_through_the_datasets_library(tmp_path: Path) -> None:
         "dataset.columns.prompt: " + str(tmp_path) + "/saved has no column nope; it has question, "
         "answer, subject"
     ).replace(f"{tmp_path}/", "")
+
+
+def test_conversations_of_the_hub_end_with_what_the_user_asked(tmp_path: Path) -> None:
+    import datasets
+
+    def said(*turns: tuple[str, str]) -> list[dict[str, str]]:
+        return [{"from": who, "value": text} for who, text in turns]
+
+    rows = [
+        said(("system", "Be brief."), ("human", "Hi"), ("gpt", "Hello"), ("human", "Bye")),
+        said(("human", "1+1?"), ("gpt", "2"), ("gpt", "or 10")),
+        said(("gpt", "an answer to nothing")),
+    ]
+    datasets.Dataset.from_dict({"conversations": rows}).save_to_disk(str(tmp_path / "saved"))
+    made = describe("d", tmp_path / "saved", 2, "hf", {})
+    first, second = prompts_of(made)
+    assert [(m.role, m.content) for m in first.messages or ()] == [
+        ("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", "Bye"),
+    ]  # fmt: skip
+    assert second.messages == asked("1+1?")
+    assert made.notes == ("1 of 2 conversations end with an answer: it is not sent",)
+    third = refused(tmp_path / "saved", "hf", 3)
+    assert third.startswith('saved:3: "messages" has no user turn')
+
+
+def test_messages_of_the_hub_may_have_keys_that_only_others_use(tmp_path: Path) -> None:
+    import datasets
+
+    rows = [[{"role": "user", "content": "Hi", "name": None}]]
+    datasets.Dataset.from_dict({"messages": rows}).save_to_disk(str(tmp_path / "saved"))
+    assert [p.messages for p in prompts(tmp_path / "saved", "hf")] == [asked("Hi")]
 
 
 # --- what holds for all

@@ -261,6 +261,16 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert refused(tmp_path / "data") == sentence
 
 
+def test_a_file_goes_to_one_endpoint(tmp_path: Path) -> None:
+    chat = b'{"messages": [{"role": "user", "content": "a"}]}\n'
+    plain = b'{"prompt": "a"}\n'
+    assert refused(written(tmp_path, chat * 2 + plain + chat + plain)) == (
+        'prompts.jsonl:3: "prompt" after lines with "messages", which go to another endpoint; '
+        "write one kind a file"
+    )
+    assert len(read_prompts(written(tmp_path, chat * 2))) == 2
+
+
 def test_limit_past_the_end_names_both_numbers(tmp_path: Path) -> None:
     assert refused(written(tmp_path, GOOD * 2), limit=3) == (
         "prompts.jsonl: the limit asks for 3 prompts and the file holds 2; "

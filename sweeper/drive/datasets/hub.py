@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ COLUMNS = {
     "id": ("id", "task_id", "question_id"),
 }
 """Of each key, the columns it is looked for in, where ``dataset.columns`` does not name one."""
+ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "model": "assistant"}
+"""What speakers are called in turns with ``from`` and ``value``; other names stay."""
 
 
 def read_hub(
@@ -30,14 +33,17 @@ def read_hub(
     columns: Mapping[str, str],
     chat: bool,
     limit: int | None,
-) -> tuple[Prompt, ...]:
-    """The first ``limit`` rows; rows are numbered from 1 in messages.
+) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
+    """The first ``limit`` rows, which alone are checked, and a note on answers left out; rows are
+    numbered from 1 in messages.
 
     ``chat`` sends a column of plain texts as user turns.
     """
     rows = _rows(path, subset, split, revision)
     names = _columns(path, rows.column_names, columns)
-    entries = [_entry(row, names, chat) for row in rows]
+    taken = islice(rows, limit) if limit and limit > 0 else rows
+    entries = [_entry(row, names, chat) for row in taken]
+    answered = [entry for entry in entries if _without_answer(entry)]
     found = [(n, text) for n, e in enumerate(entries, start=1) for text in mistakes_of(e)]
     seen: dict[str, int] = {}
     for number, entry in enumerate(entries, start=1):
@@ -47,7 +53,8 @@ def read_hub(
     if found:
         raise DatasetError(listed(path, found))
     prompts = tuple(to_prompt(e, f"row-{n}") for n, e in enumerate(entries, start=1))
-    return first(path, prompts, limit)
+    note = f"{len(answered)} of {len(prompts)} conversations end with an answer: it is not sent"
+    return first(path, prompts, limit), (note,) if answered else ()
 
 
 def _rows(path: str, subset: str | None, split: str, revision: str | None) -> Any:
@@ -97,4 +104,30 @@ def _entry(row: Mapping[str, Json], names: Mapping[str, str], chat: bool) -> dic
         entry.pop("reference", None)
     if chat and isinstance(entry.get("prompt"), str) and entry["prompt"].strip():
         entry["messages"] = [{"role": "user", "content": entry.pop("prompt")}]
+    if isinstance(entry.get("messages"), list):
+        entry["messages"] = [_turn(turn) for turn in entry["messages"]]
     return entry
+
+
+def _turn(turn: Json) -> Json:
+    """A message of a row; Arrow gives every one the keys of all, and null where it had none."""
+    if not isinstance(turn, dict):
+        return turn
+    found = {key: value for key, value in turn.items() if value is not None}
+    if found.keys() == {"from", "value"}:
+        who = str(found["from"])
+        return {"role": ROLES.get(who, who), "content": found["value"]}
+    return found
+
+
+def _without_answer(entry: dict[str, Json]) -> bool:
+    """Leave out what follows the last user turn, when that is the model's to write."""
+    messages, count = entry.get("messages"), 0
+    if not isinstance(messages, list):
+        return False
+    while len(messages) > 1 and isinstance(messages[-1], dict):
+        if messages[-1].get("role") != "assistant":
+            break
+        messages.pop()
+        count += 1
+    return count > 0

@@ -104,6 +104,8 @@ def _parse(path: Path, data: bytes, limit: int | None, shape: Shape) -> tuple[Pr
             mistakes.append((number, str(error)))
     mistakes += [(n, text) for n, entry in entries.items() for text in shape.mistakes_of(entry)]
     mistakes += _duplicates(entries, shape.id_key)
+    if shape is OURS and not mistakes:
+        mistakes += _other_kind(entries)
     if mistakes:
         raise DatasetError(listed(path, mistakes))
     prompts = tuple(
@@ -169,6 +171,26 @@ def _duplicates(entries: dict[int, Json], id_key: str) -> Iterator[Mistake]:
         first = seen.setdefault(name, number)
         if first != number:
             yield number, f'the id "{name}" is that of line {first} too; ids must be unique'
+
+
+def _other_kind(entries: dict[int, Json]) -> Iterator[Mistake]:
+    """The first line that goes to another endpoint than those before: what is tried and recorded
+    of one would not hold for the other."""
+    known = ""
+    for number, entry in entries.items():
+        given = [k for k in ("messages", "prompt") if isinstance(entry, dict) and entry.get(k)]
+        if len(given) != 1 or given[0] == known:
+            continue
+        if known:
+            yield (
+                number,
+                (
+                    f'"{given[0]}" after lines with "{known}", which go to another endpoint; '
+                    "write one kind a file"
+                ),
+            )
+            return
+        known = given[0]
 
 
 def listed(path: Path | str, mistakes: Iterable[Mistake]) -> str:

@@ -20,7 +20,8 @@ HUMAN = ("human", "user")
 def read_sharegpt(
     path: Path, *, limit: int | None, max_turns: int | None
 ) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
-    """The first ``limit`` conversations that a person begins, and a note on those left out.
+    """The first ``limit`` conversations that a person begins, and notes on those left out and on
+    ids that are there twice.
 
     Published files hold thousands of conversations that were cut: they begin with an answer, or
     hold nothing. Those are left out; anything that is no conversation is a mistake.
@@ -43,9 +44,14 @@ def read_sharegpt(
         )
         for name, (n, _, asked) in zip(names, found, strict=True)
     )
-    left = len(entries) - len(prompts)
-    note = f"{left} of {len(entries)} conversations do not begin with a person's turn: left out"
-    return first(path, prompts, limit), (note,) if left else ()
+    notes = []
+    if left := len(entries) - len(prompts):
+        of = f"{left} of {len(entries)} conversations"
+        notes.append(f"{of} do not begin with a person's turn: left out")
+    if twice:
+        again = f"{twice} ids of conversations are those of earlier ones"
+        notes.append(f"{again}: every id is followed by # and its number in the file")
+    return first(path, prompts, limit), tuple(notes)
 
 
 def _entries(path: Path) -> Iterator[tuple[int, Json]]:
@@ -64,7 +70,8 @@ def _entries(path: Path) -> Iterator[tuple[int, Json]]:
             f"{where}: not JSON: {error.msg} at column {error.colno}; is the file complete?"
         ) from None
     bad: list[Mistake] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Not splitlines(): JSON strings may hold U+2028 and others that it takes for ends of lines.
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         try:
             yield number, json.loads(line)
         except json.JSONDecodeError as error:

@@ -125,7 +125,7 @@ def _read_format(
 ) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
     file, turns = Path(path), options.get("max_turns")
     if format == "hf":
-        return _hub(str(path), limit, options), ()
+        return _hub(str(path), limit, options)
     if format == "random":
         found = random_prompts(
             file,
@@ -146,7 +146,9 @@ def _read_format(
     return read_prompts(file, limit=limit, shape=shape), ()
 
 
-def _hub(path: str, limit: int | None, options: Options) -> tuple[Prompt, ...]:
+def _hub(
+    path: str, limit: int | None, options: Options
+) -> tuple[tuple[Prompt, ...], tuple[str, ...]]:
     return read_hub(
         path,
         subset=options.get("subset"),
