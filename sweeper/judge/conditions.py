@@ -19,11 +19,15 @@ Fields = dict[str, Json]
 
 
 def conditions(point: Point, leaving: tuple[str, ...] = ()) -> Fields:
-    """All conditions but the server by path, as they are set: ``sampling.temperature``.
+    """All conditions by path, as they are set: ``sampling.temperature``; of the server its model,
+    flags and variables, which are what can differ under one name.
 
     ``leaving`` are starts of paths that are left out.
     """
-    fields = {k: v for k, v in point.conditions.items() if k != "server"}
+    fields = point.conditions
+    fields["server"] = {
+        name: fields["server"][name] for name in ("model", "revision", "args", "env")
+    }
     return {path: v for path, v in _leaves("", fields) if not path.startswith(leaving or ("\0",))}
 
 
@@ -73,6 +77,8 @@ def _said(path: str, point: Point) -> str:
     value = attrgetter(path)(point)
     if path == "dataset.digest":
         return str(value)[:8]
+    if isinstance(value, tuple):  # flags, or variables with their values
+        return " ".join("=".join(v) if isinstance(v, tuple) else str(v) for v in value) or "none"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -53,7 +53,7 @@ def workloads(comparisons: Iterable[Comparison]) -> tuple[tuple[Comparison, ...]
     that are not the server's are equal, whatever they are called."""
     found: dict[str, list[Comparison]] = {}
     for one in comparisons:
-        found.setdefault(one.point.order, []).append(one)
+        found.setdefault(conditions_key(one.point), []).append(one)
     return tuple(tuple(group) for group in found.values())
 
 

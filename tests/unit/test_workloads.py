@@ -23,8 +23,16 @@ from sweeper.values import Load, Point
 from tests.unit.sweeps import CHAT, GREEDY, Made, folder, point
 from tests.unit.test_judgement import LOOKUP, answers, closed, streamed
 
+SERVER = point("none", 0).server
 WARM = replace(GREEDY, temperature=0.7)
 CODE = "chat · greedy · sequential · org/model"
+
+
+def under(method: str, gamma: int, changes: dict[str, Any]) -> Point:
+    """Changes of the point, or of its server."""
+    made = point(method, gamma, **{k: v for k, v in changes.items() if not hasattr(SERVER, k)})
+    ours = {k: v for k, v in changes.items() if hasattr(SERVER, k)}
+    return replace(made, server=replace(made.server, **ours))
 
 
 def two(path: Path, *pairs: dict[str, Any]) -> Judgement:
@@ -33,9 +41,9 @@ def two(path: Path, *pairs: dict[str, Any]) -> Judgement:
     for n, changes in enumerate(pairs):
         seconds = 1.0 + 2.0 * n
         made += [
-            Made(point=point("none", 0, **changes), records=answers(2.0)),
+            Made(point=under("none", 0, changes), records=answers(2.0)),
             Made(
-                point=point("ngram", 4, **changes),
+                point=under("ngram", 4, changes),
                 records=answers(seconds, spec=LOOKUP, steps=12),
                 baseline=2 * n,
             ),
@@ -56,6 +64,16 @@ def two(path: Path, *pairs: dict[str, Any]) -> Judgement:
             {"dataset": replace(CHAT, limit=6)},
             {"dataset": replace(CHAT, limit=None, prompts=48)},
             ("dataset.limit=6", "dataset.limit=null"),
+        ),
+        (
+            {"args": ("--dtype", "float32")},
+            {"args": ()},
+            ("server.args=--dtype float32", "server.args=none"),
+        ),
+        (
+            {"model": "/models/a"},
+            {"model": "/models/b"},
+            ("server.model=/models/a", "server.model=/models/b"),
         ),
         (
             {"dataset": replace(CHAT, digest="0123456789ab")},
