@@ -101,11 +101,12 @@ def test_the_smaller_gamma_wins_a_tie(tmp_path: Path) -> None:
 
 
 def test_the_command_is_that_of_the_measured_server(tmp_path: Path) -> None:
-    server = replace(
-        FAST.point.server, args=("--max-model-len", "2048"), env=(("VLLM_CPU_KVCACHE_SPACE", "1"),)
-    )
-    fast = replace(FAST, point=replace(FAST.point, server=server))
-    found = judged(tmp_path, BASE, fast)
+    def so(made: Made) -> Made:
+        flags, variables = ("--max-model-len", "2048"), (("VLLM_CPU_KVCACHE_SPACE", "1"),)
+        server = replace(made.point.server, args=flags, env=variables)
+        return replace(made, point=replace(made.point, server=server))
+
+    found = judged(tmp_path, so(BASE), so(FAST))
     assert only(found).command == (
         "VLLM_CPU_KVCACHE_SPACE=1 vllm serve org/model --max-model-len 2048 "
         """--speculative-config '{"method": "ngram", "num_speculative_tokens": 2}'"""
