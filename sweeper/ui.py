@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, page in views(uri, address).items():
         print(f"  {name}: {page}", flush=True)
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ["MLFLOW_BACKEND_STORE_URI"] = uri  # not on a command line: it may hold a password
     command = server_command(uri, arguments.outputs, arguments.port)
     os.execv(command[0], command)
 
@@ -59,13 +60,13 @@ def _check(uri: str) -> None:
 
 
 def server_command(uri: str, outputs: Path, port: int) -> list[str]:
-    """The argv of an MLflow server on ``uri``, on this machine only; files lie beside a database
-    file, else in ``outputs``."""
+    """The argv of an MLflow server on ``uri``, which its environment tells it, on this machine only;
+    files lie beside a database file, else in ``outputs``."""
     database = database_of(uri)
     home = database.parent if database else outputs.resolve()
     artifacts = (home / ARTIFACTS).as_uri()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--backend-store-uri", uri, "--workers", "1"]
+    command += ["--port", str(port), "--workers", "1"]
     return [*command, "--default-artifact-root", artifacts]
 
 
