@@ -60,7 +60,7 @@ def _check(uri: str) -> None:
 
 
 def server_command(uri: str, outputs: Path, port: int) -> list[str]:
-    """The argv of an MLflow server on ``uri``, which its environment tells it, on this machine only;
+    """The argv of an MLflow server on ``uri``, which its environment has, on this machine only;
     files lie beside a database file, else in ``outputs``."""
     database = database_of(uri)
     home = database.parent if database else outputs.resolve()
