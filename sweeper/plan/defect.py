@@ -95,6 +95,11 @@ def sampled_on_cpu(point: Point, here: Facts | None) -> bool:
     return no_triton(here) and not point.sampling.greedy and not point.is_baseline
 
 
+def top_k_alone_on_cpu(point: Point, here: Facts | None) -> bool:
+    sampling = point.sampling
+    return sampled_on_cpu(point, here) and sampling.top_k > 0 and sampling.top_p >= 1
+
+
 def suffix_with_schedule(point: Point, here: Facts | None) -> bool:
     return _is(point, "method", "suffix") and bool(_schedule(point))
 

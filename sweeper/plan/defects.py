@@ -19,6 +19,7 @@ from sweeper.plan.defect import (
     suffix_with_schedule,
     synthetic_on_cpu,
     too_long,
+    top_k_alone_on_cpu,
 )
 
 DEFECTS: tuple[Defect, ...] = (
@@ -97,6 +98,18 @@ DEFECTS: tuple[Defect, ...] = (
             "verifies at most 128 draft tokens a step"
         ),
         reference="assertion in vllm/v1/sample/rejection_sampler.py",
+    ),
+    Defect(
+        id="cpu-top-k-alone",
+        seen=("0.32.0",),
+        severity="refuse",
+        condition=top_k_alone_on_cpu,
+        consequence=(
+            "sampling.top_k={point.sampling.top_k} without top_p ends the engine of vLLM's CPU "
+            "build at the first step without a draft; set sampling.top_p=0.999 or less beside it, "
+            "or use a GPU"
+        ),
+        reference="vllm/v1/sample/ops/topk_topp_sampler.py",
     ),
     Defect(
         id="min-p",

@@ -61,7 +61,7 @@ def obeying(*ignored: str) -> Ask:
 
     def drawn(body: dict[str, Any]) -> tuple[int, ...]:
         cut = (body["top_p"] < 1e-3 and "top_p" not in ignored) or (
-            body["top_k"] == 1 and "top_k" not in ignored
+            body["top_k"] == 1 and body["top_p"] < 1 and "top_k" not in ignored
         )
         names = ("presence_penalty", "frequency_penalty", "repetition_penalty")
         strong = [hash(n) for n in names if body[n] > 1.5 and n not in ignored]

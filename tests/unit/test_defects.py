@@ -41,6 +41,20 @@ def test_sampling_with_speculation_on_the_cpu_build() -> None:
     assert refusals(on_server(sampled, workarounds=("vllm-55005",)), CPU) == ()
 
 
+def test_top_k_alone_on_the_cpu_build() -> None:
+    alone = on_server(
+        point("ngram", 4, sampling=replace(SAMPLED, top_k=20)), workarounds=("vllm-55005",)
+    )
+    assert refusals(alone, CPU) == (
+        "sampling.top_k=20 without top_p ends the engine of vLLM's CPU build at the first step "
+        "without a draft; set sampling.top_p=0.999 or less beside it, or use a GPU "
+        "(vllm/v1/sample/ops/topk_topp_sampler.py)",
+    )
+    both = replace(alone, sampling=replace(SAMPLED, top_k=20, top_p=0.9))
+    assert refusals(both, CPU) == ()
+    assert refusals(replace(alone, method="none", server=point("none", 0).server), CPU) == ()
+
+
 def test_a_workaround_that_would_change_nothing() -> None:
     asked = on_server(point("ngram", 4), workarounds=("vllm-55005", "vllm-1"))
     unknown = "server.workarounds: vllm-1: unknown; known: vllm-55005"
