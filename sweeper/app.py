@@ -23,8 +23,23 @@ from sweeper.program import INCOMPLETE, INTERRUPTED, USER_MISTAKE
 from sweeper.sweep import run_sweep
 
 
+class PastHydraError(BaseException):
+    """Carries how a job ended past Hydra, which would print a line of its own for an Exception."""
+
+    def __init__(self, ended: Exception) -> None:
+        super().__init__(str(ended))
+        self.ended = ended
+
+
 def run_point(cfg: DictConfig) -> None:
     """A sweep of one job, for the command without ``-m``."""
+    try:
+        _run_point(cfg)
+    except Exception as ended:
+        raise PastHydraError(ended) from ended
+
+
+def _run_point(cfg: DictConfig) -> None:
     own = HydraConfig.get()
     backend = instantiate(own.launcher.backend)
     sweep_dir = Path(own.runtime.output_dir)
@@ -51,7 +66,10 @@ def main() -> None:
         take_no_color(sys.argv)
         if run_command(sys.argv[1:]):
             return
-        task(run_point)()
+        try:
+            task(run_point)()
+        except PastHydraError as carried:
+            raise carried.ended from None
     except SweepEndedError as ended:
         sys.exit(ended.status)
     except UserError as problem:

@@ -125,3 +125,10 @@ def test_a_budget_leaves_rows_with_the_reason_and_resume_is_planned(tmp_path: Pa
     assert "resume: 2 of 3 points are complete and kept, 1 are measured" in again.out
     assert "by 1 earlier sweep of this model" in again.out
     assert again.out.rstrip().splitlines()[-1] == "2 jobs, 3 points, 3 servers"
+
+
+@pytest.mark.parametrize(("override", "status"), [("gamma=17", 2), ("load.request_timeout_s=0", 2)])
+def test_without_m_only_we_say_what_is_wrong(tmp_path: Path, override: str, status: int) -> None:
+    done = run(command(override, outputs=tmp_path, multirun=False))
+    assert done.status == status, done.out + done.err
+    assert "Error executing job" not in done.err
