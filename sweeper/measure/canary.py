@@ -17,9 +17,9 @@ from sweeper.values import Json, Point, Prompt, RequestRecord, Sampling
 PROBE_TOKENS = 16
 CUTS = {"top_p": (1.0, 1e-6), "top_k": (0, 1), "min_p": (0.0, 1.0)}
 """Neutral, and so narrow that only the most likely token is left."""
-PENALTIES = {"presence_penalty": (0.0, 2.0), "frequency_penalty": (0.0, 2.0),
-             "repetition_penalty": (1.0, 10.0)}  # fmt: skip
-"""Neutral, and strong."""
+PENALTIES = {"presence_penalty": (0.0, -2.0, 2.0), "frequency_penalty": (0.0, -2.0, 2.0),
+             "repetition_penalty": (1.0, 0.5, 10.0)}  # fmt: skip
+"""Neutral, and as far for repeating and against it as vLLM permits."""
 PENALISED_TEXT = "Say it again and again: yes yes yes yes yes yes yes yes yes yes yes yes"
 Ask = Callable[[Sequence[Request]], list[RequestRecord]]
 """Sends requests one after another and gives their records in that order."""
@@ -111,17 +111,20 @@ def _cuts(first: Request, ask: Ask) -> dict[str, Json]:
 
 def _penalties(body: Json, like: Prompt, sampling: Sampling, ask: Ask) -> dict[str, Json]:
     """Does each penalty that the point sets do anything to a greedy answer that repeats itself?"""
-    names = [name for name, (at, _) in PENALTIES.items() if body.get(name) not in (None, at)]
+    names = [name for name, (at, _, _) in PENALTIES.items() if body.get(name) not in (None, at)]
     if not names:
         return {}
     (prompt,) = extra_prompts(like, [PENALISED_TEXT], "probe")
     (sent,) = requests_of([prompt], sampling)
-    neutral = {name: at for name, (at, _) in PENALTIES.items()}
+    neutral = {name: at for name, (at, _, _) in PENALTIES.items()}
     plain = sent.body | neutral | {"temperature": 0.0}
-    bodies = [plain, *(plain | {name: PENALTIES[name][1]} for name in names)]
-    without, *strong = _said(ask, [replace(sent, body=one) for one in bodies])
-    words = ("in force" if one != without else "without effect" for one in strong)
-    return dict(zip(names, words, strict=True))
+    bodies = [plain | {name: far} for name in names for far in PENALTIES[name][1:]]
+    said = _said(ask, [replace(sent, body=one) for one in bodies])
+    pairs = zip(said[::2], said[1::2], strict=True)
+    return {
+        name: "in force" if one != other else "without effect"
+        for name, (one, other) in zip(names, pairs, strict=True)
+    }
 
 
 def _word(holds: bool, word: str) -> str:
