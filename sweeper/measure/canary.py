@@ -14,7 +14,8 @@ from sweeper.errors import RequestError, ServerError
 from sweeper.measure.counters import Counters
 from sweeper.values import Json, Point, Prompt, RequestRecord, Sampling
 
-PROBE_TOKENS = 16
+PROBE_TOKENS, PENALISED_TOKENS = 16, 64
+"""A penalty needs words that would come again."""
 CUTS = {"top_p": (1.0, 1e-6), "top_k": (0, 1), "min_p": (0.0, 1.0)}
 """Neutral, and so narrow that only the most likely token is left."""
 PENALTIES = {"presence_penalty": (0.0, -2.0, 2.0), "frequency_penalty": (0.0, -2.0, 2.0),
@@ -115,7 +116,7 @@ def _penalties(body: Json, like: Prompt, sampling: Sampling, ask: Ask) -> dict[s
     if not names:
         return {}
     (prompt,) = extra_prompts(like, [PENALISED_TEXT], "probe")
-    (sent,) = requests_of([prompt], sampling)
+    (sent,) = requests_of([prompt], replace(sampling, max_tokens=PENALISED_TOKENS))
     neutral = {name: at for name, (at, _, _) in PENALTIES.items()}
     plain = sent.body | neutral | {"temperature": 0.0}
     bodies = [plain | {name: far} for name in names for far in PENALTIES[name][1:]]
