@@ -21,7 +21,8 @@ CUTS = {"top_p": (1.0, 1e-6), "top_k": (0, 1), "min_p": (0.0, 1.0)}
 PENALTIES = {"presence_penalty": (0.0, -2.0, 2.0), "frequency_penalty": (0.0, -2.0, 2.0),
              "repetition_penalty": (1.0, 0.5, 10.0)}  # fmt: skip
 """Neutral, and as far for repeating and against it as vLLM permits."""
-PENALISED_TEXT = "Say it again and again: yes yes yes yes yes yes yes yes yes yes yes yes"
+PENALISED_TEXT = "Write the word hello twenty times."
+"""Its answer repeats itself, and so depends on every penalty."""
 Ask = Callable[[Sequence[Request]], list[RequestRecord]]
 """Sends requests one after another and gives their records in that order."""
 
