@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import hydra
@@ -36,7 +37,18 @@ def run_point(cfg: DictConfig) -> None:
     try:
         _run_point(cfg)
     except Exception as ended:
-        raise PastHydraError(ended) from ended
+        raise PastHydraError(ended) from None
+
+
+def _past_hydra(task: Callable[[], None]) -> None:
+    """Run, and raise what ended the job as it was, with its own causes."""
+    ended: Exception | None = None
+    try:
+        task()
+    except PastHydraError as carried:
+        ended = carried.ended
+    if ended is not None:
+        raise ended
 
 
 def _run_point(cfg: DictConfig) -> None:
@@ -66,10 +78,7 @@ def main() -> None:
         take_no_color(sys.argv)
         if run_command(sys.argv[1:]):
             return
-        try:
-            task(run_point)()
-        except PastHydraError as carried:
-            raise carried.ended from None
+        _past_hydra(task(run_point))
     except SweepEndedError as ended:
         sys.exit(ended.status)
     except UserError as problem:

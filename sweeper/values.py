@@ -269,7 +269,7 @@ class Point:
     nothing is a mistake and not a property of the text. ``warnings`` are sentences about the
     setting for people to read before it runs; they are no part of what the point is. ``control``
     says that all of its figures are SYNTHETIC, and is refused where it is not asked for.
-    ``before`` is the key of the server right before which a baseline is measured, for its points
+    ``before`` is the key of the group right before which a baseline is measured, for its points
     alone; empty where all points share it.
     """
 

@@ -17,6 +17,7 @@ from sweeper.judge.bootstrap import (
     undefined,
 )
 from sweeper.judge.positions import Positions, longest_draft, no_positions, positions_of
+from sweeper.measure.checks import NOTHING, adds_up
 from sweeper.values import RequestRecord, SpecCounts
 
 State = Literal[
@@ -26,7 +27,6 @@ State = Literal[
     "no drafts",
     "drafted but nothing accepted",
 ]
-NOTHING = SpecCounts(verify_steps=0, drafted=0, accepted=0)
 
 _POOLED = ("S", "D", "A", "steps", "emitted", "S_of_known", "steps_of_known")
 
@@ -80,7 +80,8 @@ def acceptance(
     pooled = _rates(good, quantities(good), state, seed)
     length = 0 if baseline else longest_draft(counted, gamma)
     positions = _positions(good, state, length, seed)
-    checks = [c for r in good if (c := _adds_up(r, gamma, baseline)) is not None]
+    told = ((r, NOTHING if baseline else r.spec) for r in good)
+    checks = [c for r, spec in told if spec and (c := adds_up(r, spec, gamma)) is not None]
     return Acceptance(
         state=state,
         verify_steps=sum(c.verify_steps for c in counted),
@@ -203,18 +204,3 @@ def _positions(good: Sequence[RequestRecord], state: State, length: int, seed: i
         return no_positions(state, length)
     counted = [(r.prompt_id, r.spec, r.decode_steps) for r in good if r.spec is not None]
     return positions_of(counted, length=length, seed=seed)
-
-
-def _adds_up(record: RequestRecord, gamma: int, baseline: bool) -> bool | None:
-    """Whether T = n + S + A + Z - completion_tokens is one of 0..nγ, with Z = steps - S >= 0.
-
-    n is the number of answers. T is what was accepted past the end of a text and never emitted.
-    The identity holds for vLLM 0.32. ``None`` where a count is missing.
-    """
-    spec = NOTHING if baseline else record.spec
-    if spec is None or record.decode_steps is None or record.completion_tokens is None:
-        return None
-    without_draft = record.decode_steps - spec.verify_steps
-    emitted = record.answers + spec.verify_steps + spec.accepted + without_draft
-    cut = emitted - record.completion_tokens
-    return without_draft >= 0 and 0 <= cut <= gamma * record.answers

@@ -49,8 +49,7 @@ def judge(folder: SweepFolder, thresholds: Thresholds | None = None) -> Judgemen
 
 
 def workloads(comparisons: Iterable[Comparison]) -> tuple[tuple[Comparison, ...], ...]:
-    """The points of one target, dataset, sampling and load, in order of appearance: all contents
-    that are not the server's are equal, whatever they are called."""
+    """The points of equal conditions, whatever they are called, in order of appearance."""
     found: dict[str, list[Comparison]] = {}
     for one in comparisons:
         found.setdefault(conditions_key(one.point), []).append(one)

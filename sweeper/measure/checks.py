@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sweeper.measure.counters import Counters
-from sweeper.values import Json, Point, RequestRecord
+from sweeper.values import Json, Point, RequestRecord, SpecCounts
 
 MISCONFIGURED_BELOW = 1.05
 """Tokens per step with trained draft weights below which the weights are hardly the right ones."""
+NOTHING = SpecCounts(verify_steps=0, drafted=0, accepted=0)
 ENOUGH_STEPS = 50
 """Verify steps from which that can be said: fewer accept too little by chance."""
 
@@ -42,23 +43,28 @@ def cross_check(records: Iterable[RequestRecord], change: Counters | None) -> di
     return {"agree": not differing, "requests_and_server": pairs, "differing": sorted(differing)}
 
 
-def identity_violation(record: RequestRecord, gamma: int) -> str | None:
-    """``completion_tokens = n + S + A + Z - T`` with ``0 <= T <= nγ``, else what is off.
+def adds_up(record: RequestRecord, spec: SpecCounts, gamma: int) -> bool | None:
+    """Whether ``completion_tokens = n + S + A + Z - T`` with ``0 <= T <= nγ`` and ``Z >= 0``.
 
-    n is the number of answers, Z decode steps had no draft, T tokens were cut at the end of an
-    answer (checked on vLLM 0.32). ``None`` when it holds or cannot be checked.
+    n is the number of answers, Z decode steps had no draft, T tokens were accepted past the end of
+    an answer and never emitted (checked on vLLM 0.32). ``None`` where a count is missing.
     """
-    if record.error or record.decode_steps is None or record.completion_tokens is None:
+    if record.decode_steps is None or record.completion_tokens is None:
         return None
-    steps = record.spec.verify_steps if record.spec else 0
-    accepted = record.spec.accepted if record.spec else 0
-    without_draft = record.decode_steps - steps
-    cut = record.answers + steps + accepted + without_draft - record.completion_tokens
-    if 0 <= cut <= gamma * record.answers and without_draft >= 0:
+    cut = record.answers + spec.accepted + record.decode_steps - record.completion_tokens
+    return record.decode_steps >= spec.verify_steps and 0 <= cut <= gamma * record.answers
+
+
+def identity_violation(record: RequestRecord, gamma: int) -> str | None:
+    """What is off where :func:`adds_up` says no; else ``None``."""
+    spec = record.spec or NOTHING
+    if record.error or adds_up(record, spec, gamma) is not False:
         return None
+    steps, without_draft = spec.verify_steps, (record.decode_steps or 0) - spec.verify_steps
     return (
         f"{record.prompt_id}: {record.completion_tokens} tokens, but {record.answers} + S {steps} "
-        f"+ A {accepted} + Z {without_draft} = {record.completion_tokens + cut}"
+        f"+ A {spec.accepted} + Z {without_draft} = "
+        f"{record.answers + spec.accepted + steps + without_draft}"
     )
 
 

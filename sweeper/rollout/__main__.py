@@ -12,9 +12,10 @@ from rich.table import Table
 
 from sweeper.errors import StoreError
 from sweeper.judge.policy import Version, by_version
-from sweeper.program import COMPLETE, INCOMPLETE, parser_of, program
+from sweeper.program import COMPLETE, parser_of, program
 from sweeper.rollout.log import RolloutLog
 
+COLLAPSED = 1
 EXAMPLES = """\
 examples:
   python -m sweeper.rollout outputs/2026-01-31/12-00-00-a1b2c3   every point of a sweep
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not versions:
             raise StoreError(f"{name}: no batch that succeeded")
         collapsed |= _print(console, name, versions)
-    return INCOMPLETE if collapsed else COMPLETE
+    return COLLAPSED if collapsed else COMPLETE
 
 
 def _logs(paths: Sequence[Path]) -> Iterator[tuple[str, tuple[RolloutLog, ...]]]:

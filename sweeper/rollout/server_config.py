@@ -216,7 +216,7 @@ def _today(given: Any, flags: Mapping[str, Any], mistakes: list[str]) -> dict[st
 
 
 def _means_a_draft_model(flags: Mapping[str, Any], mapping: Mapping[str, Json]) -> bool:
-    """The flag of vLLM before 0.8 was a smaller model; what it spelled in brackets is a method."""
+    """The old flag alone named a smaller model; what it spelled in brackets is a method."""
     named = flags.get("speculative_model")
     return isinstance(named, str) and not named.startswith("[") and not mapping.get("method")
 

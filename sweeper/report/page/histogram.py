@@ -7,7 +7,14 @@ from typing import Any
 
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
-from sweeper.report.page.drawing import Drawing, Styles, Undrawn, by_method, not_measured, series
+from sweeper.report.page.drawing import (
+    Drawing,
+    Styles,
+    Undrawn,
+    longest_drafts,
+    not_measured,
+    series,
+)
 from sweeper.report.page.svg import INK, axes, legend
 
 TITLE = "Tokens accepted in a step"
@@ -17,9 +24,7 @@ ALL = 0.8
 
 def histogram(points: Sequence[Comparison], styles: Styles) -> Drawing | Undrawn:
     """Of each method the point with the longest drafts, as its survival."""
-    longest = [
-        max(each, key=lambda c: len(c.acceptance.exactly)) for each in by_method(points).values()
-    ]
+    longest = longest_drafts(points)
     shown = [c for c in longest if any(f.value is not None for f in c.acceptance.exactly)]
     if not shown:
         why = (f.reason for c in points for f in (*c.acceptance.exactly, *c.acceptance.survival))

@@ -17,6 +17,7 @@ from sweeper.report.page.drawing import (
     dots,
     drawable,
     fit_height,
+    longest_drafts,
     not_measured,
     series,
 )
@@ -75,9 +76,7 @@ def _speedup(drafting: Sequence[Comparison], styles: Styles) -> Drawing | Undraw
 def _survival(points: Sequence[Comparison], styles: Styles) -> Drawing | Undrawn:
     """Of each method the point with the most positions: those of the others are its beginning."""
     title = "Survival by draft position"
-    longest = [
-        max(each, key=lambda c: len(c.acceptance.survival)) for each in by_method(points).values()
-    ]
+    longest = longest_drafts(points)
     shown = [c for c in longest if any(f.value is not None for f in c.acceptance.survival)]
     if not shown:
         return not_measured(title, (f.reason for c in points for f in c.acceptance.survival))
