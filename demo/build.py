@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demo.cache import DRAFT, HEAD, building, cache_dir, checkpoint
+from demo.command import no_arguments
 from demo.target import build_target, write_json
 
 if TYPE_CHECKING:
@@ -120,5 +121,6 @@ def head_state(weights: Weights, target: Weights) -> Weights:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     for folder in build_all():
         print(folder)

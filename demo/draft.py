@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from demo.cache import cache_dir
+from demo.command import no_arguments
 from demo.lessons import Batch, Teacher, all_lessons, frequent_tokens, learn
 from demo.llama import EMBEDDING, NORM, Weights, angles, causal, layer, rms_norm, target_weights
 from demo.target import build_target
@@ -71,5 +72,6 @@ def train_draft() -> Path:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     torch.set_num_threads(1)
     print(train_draft())

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from demo.cache import cache_dir
+from demo.command import no_arguments
 from demo.generation import KEPT_LAYERS
 from demo.lessons import Batch, Teacher, all_lessons, frequent_tokens, learn
 from demo.llama import (
@@ -148,5 +149,6 @@ def train_head() -> Path:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     torch.set_num_threads(1)
     print(train_head())

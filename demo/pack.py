@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from demo.command import no_arguments
 from demo.draft import draft_file
 from demo.eagle3 import head_file
 from demo.llama import Weights
@@ -62,4 +63,5 @@ def pack_all() -> tuple[Path, Path]:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     pack_all()

@@ -1,7 +1,7 @@
 """A weight sync under a draft that stays: acceptance by policy version, on real vLLM.
 
-    python -m demo.policy                                                   # about a quarter of an hour
-    python -m demo.policy --method ngram --moved outputs/policy/moved       # the same two policies
+    python -m demo.policy                                              # about a quarter of an hour
+    python -m demo.policy --method ngram --moved outputs/policy/moved  # the same two policies
 
 One server, three versions of the policy: the target; the target after some steps of training on its
 own rollouts (``demo.moved``), its weights loaded over the old ones as a trainer does it; and the

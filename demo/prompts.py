@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from demo.command import no_arguments
 from demo.editing import editing_task
 from demo.heldout import HELDOUT
 
@@ -161,4 +162,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     main()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demo.cache import TARGET, building, cache_dir, checkpoint
+from demo.command import no_arguments
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -202,4 +203,5 @@ def write_json(place: Path, value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     print(build_target())

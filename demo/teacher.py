@@ -24,6 +24,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from demo.cache import cache_dir
+from demo.command import no_arguments
 from demo.generation import END, Answer, Request, generate
 from demo.llama import Weights, target_weights
 from demo.prompts import measured_texts, overlap, training_prompts
@@ -142,5 +143,6 @@ def save_batch(batch: Sequence[Request], answers: Sequence[Answer], place: Path)
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     torch.set_num_threads(1)
     print(teach())

