@@ -13,14 +13,11 @@ from sweeper.drive.datasets import WHERE, describe, prompts_of, shipped
 from sweeper.drive.datasets.jsonl import MISTAKES_SHOWN
 from sweeper.drive.requests import too_many
 from sweeper.errors import UserError
-from sweeper.plan.checkpoints import (
-    check_checkpoints,
-    count_prompt_tokens,
-    target_folder,
-    too_long,
-)
+from sweeper.plan.checkpoints import check_checkpoints, target_folder
+from sweeper.plan.findings import Findings
 from sweeper.plan.grid import plan as plan_of
 from sweeper.plan.points import baseline_of, point_of, unchecked_point
+from sweeper.plan.prompts import check_prompts, count_prompt_tokens
 from sweeper.serve.installed import Installed, installed, missing_vllm, refusal, skip_reason
 from sweeper.serve.preflight import preflight
 from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Prompt, Refusal
@@ -147,9 +144,10 @@ def _candidate(
     mistakes += too_many(dataset.prompts, point.repeats, point.load).splitlines()
     if settings.server.kind == "vllm":
         found = check_checkpoints(point, _longest(baseline_of(point)))
-        mistakes += found.mistakes
-        mistakes += _too_long(baseline_of(point))
-        point = replace(point, warnings=tuple(dict.fromkeys((*point.warnings, *found.warnings))))
+        read = _unfit(baseline_of(point))
+        mistakes += (*found.mistakes, *read.mistakes)
+        said = (*point.warnings, *found.warnings, *read.warnings)
+        point = replace(point, warnings=tuple(dict.fromkeys(said)))
     return _Candidate(number, overrides, settings, point, mistakes)
 
 
@@ -269,8 +267,8 @@ def _longest(baseline: Point) -> int | None:
 
 
 @cache
-def _too_long(baseline: Point) -> tuple[str, ...]:
-    """Which prompts do not fit, as :func:`_longest` says of the longest one."""
-    found = too_long(baseline, _prompts(baseline.dataset))
-    shown = found[:MISTAKES_SHOWN]
-    return shown if len(found) == len(shown) else (*shown, f"and {len(found) - len(shown)} more")
+def _unfit(baseline: Point) -> Findings:
+    """Which prompts the target cannot take; those that do not fit as :func:`_longest` says."""
+    found = check_prompts(baseline, _prompts(baseline.dataset))
+    shown, more = found.mistakes[:MISTAKES_SHOWN], len(found.mistakes) - MISTAKES_SHOWN
+    return replace(found, mistakes=shown if more <= 0 else (*shown, f"and {more} more"))

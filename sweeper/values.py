@@ -444,10 +444,22 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One chat message."""
+    """One chat message.
+
+    ``content`` is its text as people read it, tool calls included. ``given`` is the whole message
+    as JSON text where it is more than a role and a text: calls, a name, content in parts.
+    """
 
     role: str
     content: str
+    given: str | None = None
+
+    @property
+    def sent(self) -> dict[str, Json]:
+        """What the server gets: the message as its file has it."""
+        if self.given is None:
+            return {"role": self.role, "content": self.content}
+        return dict(json.loads(self.given))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -478,6 +490,15 @@ class Prompt:
     def turns(self) -> int:
         """Requests that this prompt makes."""
         return 1 + len(self.follow_ups)
+
+    @property
+    def asked(self) -> str:
+        """The first turn with all before it, as people read it."""
+        if self.messages is None:
+            return self.text or (f"{len(self.token_ids)} token ids" if self.token_ids else "")
+        if len(self.messages) == 1:
+            return self.messages[0].content
+        return "\n\n".join(f"{m.role}: {m.content}" for m in self.messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

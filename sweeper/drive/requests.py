@@ -127,7 +127,7 @@ def prompt_fields(prompt: Prompt) -> dict[str, Json]:
     """What the answer is to; tools are shown to the model and its answer is left as it is."""
     if prompt.messages is None:
         return {"prompt": prompt.text if prompt.token_ids is None else list(prompt.token_ids)}
-    found: dict[str, Json] = {"messages": [asdict(message) for message in prompt.messages]}
+    found: dict[str, Json] = {"messages": [message.sent for message in prompt.messages]}
     if prompt.tools:
         found |= {"tools": json.loads(prompt.tools), "tool_choice": "none"}
     if prompt.template_kwargs:

@@ -7,23 +7,23 @@ hub's cache is said to be unchecked.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from sweeper.plan.checkpoint import Absent, Checkpoint, context_length, find
 from sweeper.plan.findings import Finding, Findings, mistake, warning
 from sweeper.plan.heads import head_findings
 from sweeper.plan.rules import RULES, MethodRule
-from sweeper.plan.tokens import CANNOT_COUNT, beyond, count_tokens, difference, vocabulary
+from sweeper.plan.tokens import CANNOT_COUNT, difference, vocabulary
 from sweeper.plan.validity import WHERE, split_mistake
-from sweeper.values import Json, Point, Prompt
+from sweeper.values import Json, Point
 
 
 def check_checkpoints(point: Point, longest_prompt_tokens: int | None) -> Findings:
     """Everything that the checkpoints' files say against ``point``.
 
-    ``longest_prompt_tokens`` comes from :func:`count_prompt_tokens`; ``None`` where it could not
-    be counted.
+    ``longest_prompt_tokens`` comes from ``prompts.count_prompt_tokens``; ``None`` where it could
+    not be counted.
     """
     if point.server.kind == "external":
         return Findings()
@@ -34,60 +34,30 @@ def check_checkpoints(point: Point, longest_prompt_tokens: int | None) -> Findin
     )
 
 
-def count_prompt_tokens(point: Point, prompts: Sequence[Prompt]) -> int | None:
-    """Tokens of the longest prompt by the target's tokenizer; ``None`` where that is not here."""
-    target = find(point.server.model, point.server.revision, _env(point))
-    if isinstance(target, Absent):
-        return None
-    return count_tokens(target.folder, prompts, point.sampling.max_tokens)
-
-
-def too_long(point: Point, prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """``FILE:LINE: …`` for every prompt that leaves no room for its answer in the target's context.
-
-    Empty where prompts cannot be counted here.
-    """
-    target = find(point.server.model, point.server.revision, _env(point))
-    limit = None if isinstance(target, Absent) else _target_limit(point, target)
-    if isinstance(target, Absent) or limit is None:
-        return ()
-    answer = point.sampling.max_tokens
-    found = beyond(target.folder, prompts, limit - answer, answer)
-    return tuple(
-        f"{_place(point, prompt)}: {tokens} tokens and an answer of {answer} are more than the "
-        f"target's context of {limit}; shorten the prompt or sampling.max_tokens"
-        for prompt, tokens in found
-    )
-
-
-def _place(point: Point, prompt: Prompt) -> str:
-    path = point.dataset.path
-    return f"{path}:{prompt.line}" if prompt.line else f"{path}: prompt {prompt.id}"
-
-
 def target_folder(model: str, revision: str | None, env: Iterable[tuple[str, str]]) -> Path | None:
     """Where the target's files are on this machine, ``None`` where they are not."""
     target = find(model, revision, os.environ | dict(env))
     return None if isinstance(target, Absent) else target.folder
 
 
-def _env(point: Point) -> Mapping[str, str]:
+def environment(point: Point) -> Mapping[str, str]:
+    """What decides where the server looks for checkpoints."""
     return os.environ | dict(point.server.env)
 
 
 def _findings(point: Point, longest: int | None) -> Iterator[Finding]:
     spec = point.server
-    target = find(spec.model, spec.revision, _env(point))
+    target = find(spec.model, spec.revision, environment(point))
     if isinstance(target, Absent):
         yield _absent("target.model", target)
     else:
         yield from _target(target)
-        yield from _too_long(point, longest, _target_limit(point, target), "the target", "")
+        yield from _too_long(point, longest, target_limit(point, target), "the target", "")
     settings = spec.resolved
     rule = RULES.get(str((settings or {}).get("method")))
     if settings is None or rule is None or not rule.loads_checkpoint:
         return
-    draft = find(str(settings.get("model")), settings.get("revision"), _env(point))
+    draft = find(str(settings.get("model")), settings.get("revision"), environment(point))
     yield from _parallel(point, settings, rule)
     if isinstance(draft, Absent):
         yield _absent(f"{WHERE}.model", draft)
@@ -145,7 +115,7 @@ def _gated(checkpoint: Checkpoint) -> bool:
 
 
 def _parallel(point: Point, settings: Mapping[str, Json], rule: MethodRule) -> Iterator[Finding]:
-    target = _whole(_flag(point, "--tensor-parallel-size")) or 1
+    target = _whole(flag_of(point, "--tensor-parallel-size")) or 1
     draft = settings.get("draft_tensor_parallel_size") or target
     where = f"{WHERE}.draft_tensor_parallel_size: {draft}"
     if wrong := split_mistake(draft, target):
@@ -163,7 +133,7 @@ def _context(
     """Past its context a draft is counted and never accepted, for the whole batch."""
     settings = point.server.resolved or {}
     made_for, asked = context_length(draft), settings.get("max_model_len")
-    limit = None if target is None else _target_limit(point, target)
+    limit = None if target is None else target_limit(point, target)
     for whose, length in (("draft", made_for), ("target", limit)):
         if asked and length and asked > length:
             yield mistake(f"{WHERE}.max_model_len: {asked}: more than the {whose}'s {length}")
@@ -225,11 +195,13 @@ def _same_tokens(target: Checkpoint, draft: Checkpoint) -> Iterator[Finding]:
         yield warning(f"tokenizers of target and draft: {odd}")
 
 
-def _target_limit(point: Point, target: Checkpoint) -> int | None:
-    return _whole(_flag(point, "--max-model-len")) or context_length(target)
+def target_limit(point: Point, target: Checkpoint) -> int | None:
+    """Tokens of the context the server is to have."""
+    return _whole(flag_of(point, "--max-model-len")) or context_length(target)
 
 
-def _flag(point: Point, flag: str) -> str | None:
+def flag_of(point: Point, flag: str) -> str | None:
+    """The value of a flag of the server, where it has one."""
     args = point.server.args
     return args[args.index(flag) + 1] if flag in args[:-1] else None
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from sweeper.plan.chat import ChatFlags, TemplateRefusal, chat_template
 from sweeper.values import Json, Prompt
 
 CANNOT_COUNT = (
     "prompts could not be counted here (that takes the package tokenizers, which comes with vLLM, "
     "and the target's tokenizer.json)"
 )
+DEFAULT = ChatFlags()
 _A_MESSAGE = 8
 """Tokens taken for the frame of a message where there is no usable chat template."""
 
@@ -69,7 +71,9 @@ def difference(target: Vocabulary, draft: Vocabulary) -> tuple[str, str]:
     return "", f"{missing} token ids are in only one of the two tokenizers"
 
 
-def count_tokens(folder: Path, prompts: Sequence[Prompt], answer: int = 0) -> int | None:
+def count_tokens(
+    folder: Path, prompts: Sequence[Prompt], answer: int = 0, flags: ChatFlags = DEFAULT
+) -> int | None:
     """Tokens of the longest prompt as the server would render it; ``None`` where it cannot be said.
 
     Of a prompt with several turns that is the last one, with ``answer`` tokens for each answer
@@ -79,8 +83,7 @@ def count_tokens(folder: Path, prompts: Sequence[Prompt], answer: int = 0) -> in
     coder = tokenizer(folder)
     if coder is None:
         return None
-    template = _template(folder)
-    rendered = (_rendered(p, template, answer) for p in prompts)
+    rendered = (_rendered(folder, p, flags, answer) for p in prompts)
     longest = 0
     for one in sorted(rendered, key=_at_most, reverse=True):
         if _at_most(one) <= longest:
@@ -90,15 +93,47 @@ def count_tokens(folder: Path, prompts: Sequence[Prompt], answer: int = 0) -> in
 
 
 def beyond(
-    folder: Path, prompts: Sequence[Prompt], room: int, answer: int
+    folder: Path, prompts: Sequence[Prompt], room: int, answer: int, flags: ChatFlags = DEFAULT
 ) -> tuple[tuple[Prompt, int], ...]:
     """The prompts of more than ``room`` tokens, with their tokens, in their order."""
-    coder, template = tokenizer(folder), _template(folder)
+    coder = tokenizer(folder)
     if coder is None:
         return ()
-    rendered = ((p, _rendered(p, template, answer)) for p in prompts)
+    rendered = ((p, _rendered(folder, p, flags, answer)) for p in prompts)
     counted = ((p, _length(one, coder)) for p, one in rendered if _at_most(one) > room)
     return tuple((p, tokens) for p, tokens in counted if tokens > room)
+
+
+def refusals(
+    folder: Path, prompts: Sequence[Prompt], flags: ChatFlags
+) -> Iterator[tuple[Prompt, str]]:
+    """The prompts whose first turn the chat template refuses, with the template's own words.
+
+    Later turns hold answers that nobody knows yet.
+    """
+    for prompt in prompts:
+        template = chat_template(folder, flags, tools=bool(prompt.tools))
+        if template is None or prompt.messages is None:
+            continue
+        try:
+            template.render(prompt, [message.sent for message in prompt.messages])
+        except TemplateRefusal as refused:
+            yield prompt, " ".join(str(refused).split())
+        except jinja2.UndefinedError:
+            continue
+
+
+def unshown(folder: Path, prompts: Sequence[Prompt], flags: ChatFlags) -> Iterator[tuple[str, int]]:
+    """What prompts have that their chat template never reads, and how many of them have it."""
+    found = Counter[str]()
+    for prompt in prompts:
+        template = chat_template(folder, flags, tools=bool(prompt.tools))
+        if template is None:
+            continue
+        calls = any(message.sent.get("tool_calls") for message in prompt.messages or ())
+        found["tools"] += bool(prompt.tools) and "tools" not in template.text
+        found["tool calls"] += calls and "tool_calls" not in template.text
+    yield from ((what, count) for what, count in found.items() if count)
 
 
 def ordinary_ids(folder: Path) -> tuple[int, ...]:
@@ -155,46 +190,25 @@ def tokenizer(folder: Path) -> Any:
         return None
 
 
-@cache
-def _template(folder: Path) -> jinja2.Template | None:
-    """The chat template, compiled as transformers does."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    try:
-        return environment.from_string(_template_text(folder))
-    except (OSError, ValueError, KeyError, TypeError, jinja2.TemplateError):
-        return None
-
-
-def _template_text(folder: Path) -> str:
-    own_file = folder / "chat_template.jinja"
-    if own_file.is_file():
-        return own_file.read_text(encoding="utf-8")
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    return str(settings["chat_template"])
-
-
-def _rendered(prompt: Prompt, template: jinja2.Template | None, answer: int) -> _Rendered:
+def _rendered(folder: Path, prompt: Prompt, flags: ChatFlags, answer: int) -> _Rendered:
     if prompt.messages is None:
         ids = len(prompt.token_ids or ())
         return _Rendered(text=prompt.text or "", chat=False, more=ids)
-    messages = [{"role": m.role, "content": m.content} for m in prompt.messages]
+    messages = [message.sent for message in prompt.messages]
     for asked in prompt.follow_ups:
         messages += [{"role": "assistant", "content": ""}, {"role": "user", "content": asked}]
     answers = answer * len(prompt.follow_ups)
     plain = _Rendered(
-        text="\n".join(m["content"] for m in messages) + (prompt.tools or ""),
+        text="\n".join((*(m.content for m in prompt.messages), *prompt.follow_ups))
+        + (prompt.tools or ""),
         chat=True,
         more=_A_MESSAGE * len(messages) + answers,
     )
+    template = chat_template(folder, flags, tools=bool(prompt.tools))
     if template is None:
         return plain
-    extra = json.loads(prompt.template_kwargs or "{}")
-    if prompt.tools:
-        extra["tools"] = json.loads(prompt.tools)
     try:
-        text = template.render(messages=messages, add_generation_prompt=True, **extra)
-    except Exception:  # a template may call what only transformers has
+        text = template.render(prompt, messages)
+    except jinja2.TemplateError:
         return plain
     return _Rendered(text=text, chat=True, more=answers)

@@ -82,7 +82,7 @@ def export(folder: SweepFolder, grader: Grader, seed: int) -> int:
     for number, (planned, prompt, base, other) in enumerate(shown, start=1):
         name, point_left = f"pair-{number:03d}", sides.random() < 0.5
         left, right = (other, base) if point_left else (base, other)
-        pairs.append(Pair(pair=name, request=_request(prompt), left=left.text, right=right.text))
+        pairs.append(Pair(pair=name, request=prompt.asked, left=left.text, right=right.text))
         key[name] = {
             "point": planned.number,
             "prompt": prompt.id,
@@ -152,12 +152,6 @@ def _answers(
 def _first(home: PointFolder) -> Mapping[str, RequestRecord]:
     """First turns: a later one answers another question than the one that is shown."""
     return {r.prompt_id: r for r in home.records() if not (r.error or r.repeat or r.turn)}
-
-
-def _request(prompt: Prompt) -> str:
-    if prompt.text is not None:
-        return prompt.text
-    return "\n\n".join(f"{m.role}: {m.content}" for m in prompt.messages or ())
 
 
 def _csv(pairs: Sequence[Pair]) -> str:

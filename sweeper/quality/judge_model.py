@@ -97,8 +97,7 @@ class _Judge:
 
     def choice(self, prompt: Prompt, a: str, b: str) -> float | None:
         """1 for A, 0 for B, 0.5 for C, ``None`` for anything else."""
-        request = prompt.text or "\n\n".join(m.content for m in prompt.messages or ())
-        text = QUESTION.format(request=request, a=a, b=b)
+        text = QUESTION.format(request=prompt.asked, a=a, b=b)
         body = {
             "messages": [{"role": "user", "content": text}],
             "max_tokens": 8,

@@ -34,7 +34,7 @@ def code(prompt: Prompt, answer: str) -> str:
     blocks = _FENCED.findall(answer)
     wanted = [block for block in blocks if _defines(prompt, block)]
     found = wanted[-1] if wanted else max(blocks, key=len, default=answer)
-    asked = prompt.messages[-1].content
+    asked = next(m.content for m in reversed(prompt.messages) if m.role == "user")
     return "\n".join([*_IMPORT.findall(asked), found])
 
 

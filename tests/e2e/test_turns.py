@@ -1,4 +1,4 @@
-"""Several turns, repeats and caches, against the stand-in for vLLM."""
+"""Several turns, tool calls, repeats and caches, against the stand-in for vLLM."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.e2e.running import command, only_sweep, read, records, run
+from tests.unit.test_chat import ASKS, PICKY, SAYS, TOOLS, USER
 
 LINES = [
     {"question_id": 1, "category": "a", "turns": ["word " * 40, "and then?"]},
@@ -41,3 +42,32 @@ def test_turns_repeats_and_cold_caches(tmp_path: Path) -> None:
     assert len(orders) == 1 and canaries[0] == canaries[1]
     assert canaries[0]["other_seeds"] == "give the same answer"
     assert "acceptance by category" in done.out and "over 2 repeats" in done.out
+
+
+def test_conversations_with_tool_calls(tmp_path: Path) -> None:
+    path = tmp_path / "agents.jsonl"
+    turns = [[USER, ASKS, SAYS], [{"role": "developer", "content": "d"}, USER, ASKS, SAYS, USER]]
+    lines = [{"messages": messages, "tools": TOOLS} for messages in turns]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = command(
+        *("method=none,ngram", "gamma=2", "sampling.max_tokens=8"),
+        *("dataset=jsonl", f"dataset.path={path}"),
+        outputs=tmp_path,
+    )
+    done = run(asked)
+    assert done.status == 0, done.err
+    folder = only_sweep(tmp_path)
+    found = records(folder)
+    assert len(found) == 4 and not any(record.error for record in found)
+    page = (folder.report / "index.html").read_text()
+    assert r"user: b\n\nassistant: f({\"a\": \"\u003cé>\"})\n\ntool: r" in page
+
+    settings = {"chat_template": PICKY}
+    (tmp_path / "model" / "tokenizer_config.json").write_text(json.dumps(settings))
+    done = run(asked)
+    assert done.status == 2 and only_sweep(tmp_path) == folder
+    for number, role in ((1, "say it"), (2, "no system")):
+        assert (
+            f"agents.jsonl:{number}: the target's chat template refuses the messages: {role};"
+            in (" ".join((done.out + done.err).split()))
+        )

@@ -34,6 +34,13 @@ class Refused(Exception):
         self.body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
+def said(message: Body) -> str:
+    """The text of a message, its parts joined, and its tool calls."""
+    content = message.get("content") or ""
+    text = content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+    return text + "".join(json.dumps(call) for call in message.get("tool_calls") or ())
+
+
 @web.middleware
 async def guard(request: web.Request, handler: Callable[..., Any]) -> web.StreamResponse:
     """The API key on /v1 only, and errors as vLLM words them."""
@@ -92,7 +99,7 @@ class Server:
 
     async def tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
-        text = body.get("prompt") or "".join(m["content"] for m in body["messages"])
+        text = body.get("prompt") or "".join(map(said, body["messages"]))
         tokens = core.ids(core.pieces(text))
         return web.json_response({"tokens": tokens, "count": len(tokens)})
 
@@ -155,7 +162,7 @@ class Server:
         prompt = body.get("prompt")
         prompt = " ".join(map(str, prompt)) if isinstance(prompt, list) else str(prompt)
         if chat:
-            prompt = "".join(f"<|{m['role']}|> {m['content']}\n" for m in body["messages"])
+            prompt = "".join(f"<|{m['role']}|> {said(m)}\n" for m in body["messages"])
         size, room = len(core.pieces(prompt)), self.args.max_model_len
         limit = body.get("max_completion_tokens") or body.get("max_tokens")
         limit = limit or (room - size if chat else 16)

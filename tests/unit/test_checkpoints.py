@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sweeper.plan.checkpoint import Absent, Checkpoint, context_length, find
-from sweeper.plan.checkpoints import check_checkpoints, count_prompt_tokens
+from sweeper.plan.checkpoints import check_checkpoints
 from sweeper.plan.findings import Findings
+from sweeper.plan.prompts import count_prompt_tokens
 from sweeper.plan.tokens import CANNOT_COUNT, count_tokens, vocabulary
 from sweeper.values import Message, Prompt
 from tests.unit.asked import EAGLE3, LLAMA, WORDS, checkpoint, point

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from sweeper.errors import ServerError
-from sweeper.plan.checkpoints import check_checkpoints, count_prompt_tokens
+from sweeper.plan.checkpoints import check_checkpoints
+from sweeper.plan.prompts import count_prompt_tokens
 from sweeper.plan.speculative import resolve
 from sweeper.serve.identity import check_speculation
 from sweeper.serve.installed import Installed, skip_reason

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sweeper.drive.datasets.entry import kind_of, text_mistakes
 from sweeper.drive.datasets.jsonl import Shape
+from sweeper.drive.datasets.mistakes import kind_of, text_mistakes
 from sweeper.values import Json, Message, Prompt
 
 COMPLETE = "Complete this Python function. Answer with the whole function in one code block."

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from sweeper.drive.datasets.entry import kind_of
 from sweeper.drive.datasets.jsonl import Mistake, first, listed, read_bytes
+from sweeper.drive.datasets.mistakes import kind_of
 from sweeper.errors import DatasetError
 from sweeper.values import Json, Message, Prompt
 

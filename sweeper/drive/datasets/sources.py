@@ -163,6 +163,10 @@ def _hub(
 def _digest(format: str, path: Path | str, prompts: tuple[Prompt, ...], options: Options) -> str:
     if format == "prompts" and not options:
         return digest(Path(path))
-    parts = [asdict(prompt) | {"line": None} for prompt in prompts]
+    parts = [asdict(prompt) | {"line": None, "messages": _sent(prompt)} for prompt in prompts]
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _sent(prompt: Prompt) -> list[Json] | None:
+    return None if prompt.messages is None else [message.sent for message in prompt.messages]

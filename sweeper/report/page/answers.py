@@ -11,7 +11,7 @@ from sweeper.drive.datasets import prompts_of
 from sweeper.errors import UserError
 from sweeper.plan.checkpoint import Absent, find
 from sweeper.plan.tokens import tokenizer
-from sweeper.values import Dataset, Json, Point, Prompt, RequestRecord, SpecCounts
+from sweeper.values import Dataset, Json, Point, RequestRecord, SpecCounts
 
 Steps = list[tuple[str, str, int, int]]
 """Of each decode step: the accepted text, the bonus token's, drafted, accepted tokens."""
@@ -108,22 +108,11 @@ def _texts(coder: Any, ids: Sequence[int], cuts: Sequence[int]) -> list[str]:
 
 
 def prompts(dataset: Dataset) -> Json:
-    """The turns of each prompt by its id; empty where the file is gone or has changed."""
+    """What was asked, turn by turn, by the prompt's id; empty where the file is gone or changed."""
     try:
-        return {prompt.id: _turns(prompt) for prompt in prompts_of(dataset)}
+        return {p.id: [p.asked, *p.follow_ups] for p in prompts_of(dataset)}
     except UserError:
         return {}
-
-
-def _turns(prompt: Prompt) -> list[str]:
-    """What the user asked: the first turn with all before it, then each further one."""
-    if prompt.messages is None:
-        known = f"{len(prompt.token_ids)} token ids" if prompt.token_ids else ""
-        return [prompt.text or known, *prompt.follow_ups]
-    if len(prompt.messages) == 1:
-        return [prompt.messages[0].content, *prompt.follow_ups]
-    first = "\n\n".join(f"{m.role}: {m.content}" for m in prompt.messages)
-    return [first, *prompt.follow_ups]
 
 
 def block(value: Json) -> str:
