@@ -11,7 +11,7 @@ count.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -20,6 +20,8 @@ import numpy as np
 from sweeper.measure.times import SHARED_STREAM, e2e_ms, late_ms, tpot_ms, ttft_ms
 from sweeper.values import Load, RequestRecord, Slo
 
+ENOUGH = 10_000
+"""Conversations from which on those that ended before the last one began are forgotten."""
 LATE_MS = 5.0
 """A P99 of sending later than planned above which an open load is not the one asked for."""
 
@@ -47,28 +49,24 @@ def measuring_window(records: Sequence[RequestRecord], load: Load) -> tuple[int,
     """Its two ends in ns as records count them; ``None`` when it has no length."""
     if not records:
         return None
-    start, last = min(r.sent_ns for r in records), _last_first_turn(records)
-    if not load.overlapping:
-        end = max(r.done_ns for r in records)
-    elif load.name == "open" or (load.name == "ramp" and load.ramp_of == "rate"):
-        end = last
-    else:
-        end = min(done for done in _ends(records) if done > last)
+    start, end = min(r.sent_ns for r in records), _end(records, load)
     return (start, end) if end > start else None
 
 
-def _last_first_turn(records: Sequence[RequestRecord]) -> int:
-    """When it was sent."""
-    return max((r.sent_ns for r in records if not r.turn), default=0)
-
-
-def _ends(records: Iterable[RequestRecord]) -> Collection[int]:
-    """When each conversation ended, by its last answer."""
-    found: dict[tuple[str, int], int] = {}
+def _end(records: Iterable[RequestRecord], load: Load) -> int:
+    """When the load was no more the one asked for; records may be many, and are not kept."""
+    if not load.overlapping:
+        return max(r.done_ns for r in records)
+    last, ends = 0, dict[tuple[str, int], int]()  # of each conversation, its last answer
     for record in records:
+        last = last if record.turn else max(last, record.sent_ns)
         of = record.prompt_id, record.repeat
-        found[of] = max(found.get(of, 0), record.done_ns)
-    return found.values()
+        ends[of] = max(ends.get(of, 0), record.done_ns)
+        if len(ends) > ENOUGH:
+            ends = {name: done for name, done in ends.items() if done > last}
+    if load.name == "open" or (load.name == "ramp" and load.ramp_of == "rate"):
+        return last
+    return min((done for done in ends.values() if done > last), default=last)
 
 
 def throughput(records: Sequence[RequestRecord], load: Load, slo: Slo | None = None) -> Throughput:
@@ -179,20 +177,21 @@ def _prompt_read_by(record: RequestRecord, inside: float, end: int) -> float:
 
 
 def load_warnings(records: Iterable[RequestRecord], load: Load) -> list[str]:
-    """Where the load that was sent is not the load that was asked for."""
-    last, late = None, array("d")
+    """Where the load that was sent is not the load that was asked for; ``records`` are gone through
+    twice."""
+    sent, late = False, array("d")
     for record in records:
-        last = max(last or 0, record.sent_ns)
+        sent = True
         if (by := late_ms(record)) is not None:
             late.append(by)
-    if last is None:
+    if not sent:
         return ["the load sent no request"]
-    warnings = []
-    wanted, seconds = load.duration_s, last / 1e9
-    if wanted and load.requests is None and not load.cycle and seconds < 0.9 * wanted:
+    warnings, wanted = [], load.duration_s
+    by_time = bool(wanted) and load.requests is None and not load.cycle
+    if wanted and by_time and (seconds := _end(records, load) / 1e9) < 0.9 * wanted:
         warnings.append(
-            f"the prompts ran out: the last request was sent after {seconds:.1f} s of {wanted:g} "
-            "s; use more prompts, or load.cycle=true to send them again"
+            f"the prompts ran out: from {seconds:.1f} s of {wanted:g} s on it was less than the "
+            "load asked for; use more prompts, or load.cycle=true to send them again"
         )
     if late and (p99 := float(np.percentile(late, 99))) > LATE_MS:
         warnings.append(f"requests were sent late, P99 {p99:.1f} ms: the client did not keep up")

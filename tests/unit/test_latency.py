@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sweeper.judge.latency import latency, spread_of
-from sweeper.measure.throughput import load_warnings, measuring_window, throughput
+from sweeper.measure.throughput import ENOUGH, load_warnings, measuring_window, throughput
 from sweeper.values import Load, RequestRecord, Slo
 from tests.unit.sweeps import record
 
@@ -117,6 +117,14 @@ def test_a_closed_window_ends_when_the_first_slot_stays_empty() -> None:
     assert found.total_tokens_per_s == pytest.approx(30.0 + 5 * 5 / 2)
 
 
+def test_a_window_over_many_requests_forgets_what_ended_before_the_last_began() -> None:
+    records = [
+        replace(record(str(n)), sent_ns=n // 2 * 10, done_ns=n // 2 * 10 + 10)
+        for n in range(2 * ENOUGH + 7)
+    ]
+    assert measuring_window(records, CLOSED) == (0, (ENOUGH + 4) * 10)
+
+
 def conversation(name: str, sent_s: float, turns: int) -> list[RequestRecord]:
     """Turns of a second each, one after another, ten tokens a turn."""
     return [
@@ -185,13 +193,29 @@ def test_times_the_server_reports_and_lateness_are_summed_up() -> None:
     assert found.decode_ms.p50 is None
 
 
+def ran_out(seconds: float, wanted: float) -> str:
+    return (
+        f"the prompts ran out: from {seconds:.1f} s of {wanted:g} s on it was less than the load "
+        "asked for; use more prompts, or load.cycle=true to send them again"
+    )
+
+
+def test_prompts_ran_out_when_a_slot_has_no_conversation_left() -> None:
+    """Turns of one long conversation are not the load; conversations that fill all slots are."""
+    ten = replace(CLOSED, duration_s=10.0)
+    one_goes_on = [*conversation("a", 0, 2), *conversation("b", 2, 1), *conversation("c", 0, 10)]
+    assert load_warnings(one_goes_on, ten) == [ran_out(3, 10)]
+    both_go_on = [*conversation("a", 0, 10), *conversation("b", 0, 10)]
+    assert load_warnings(both_go_on, ten) == []
+    arrived = [one for n in range(4) for one in conversation(str(n), n, 8)]
+    assert load_warnings(arrived, replace(OPEN, duration_s=10.0)) == [ran_out(3, 10)]
+
+
 def test_a_load_that_was_not_what_was_asked_for_is_said() -> None:
     records = steady(4, slots=2, seconds=1.0)
     assert load_warnings(records, CLOSED) == []
-    assert load_warnings(records, replace(CLOSED, duration_s=10.0)) == [
-        "the prompts ran out: the last request was sent after 1.0 s of 10 s; "
-        "use more prompts, or load.cycle=true to send them again"
-    ]
+    assert load_warnings(records, replace(CLOSED, duration_s=10.0)) == [ran_out(2, 10)]
+    assert load_warnings(records, replace(OPEN, duration_s=10.0)) == [ran_out(1, 10)]
     late = [replace(r, due_ns=r.sent_ns - 12 * MS) for r in records]
     assert load_warnings(late, OPEN) == [
         "requests were sent late, P99 12.0 ms: the client did not keep up"
