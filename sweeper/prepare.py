@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from sweeper.config import Settings, settings_from_mapping
-from sweeper.drive.datasets import WHERE, describe, prompts_of, shipped
+from sweeper.drive.datasets.chosen import answers_of, dataset_of, prompts
 from sweeper.drive.datasets.jsonl import MISTAKES_SHOWN
 from sweeper.drive.requests import too_many
 from sweeper.errors import UserError
-from sweeper.plan.checkpoints import check_checkpoints, target_folder
+from sweeper.plan.checkpoints import check_checkpoints
 from sweeper.plan.findings import Findings
 from sweeper.plan.grid import plan as plan_of
 from sweeper.plan.points import baseline_of, point_of, unchecked_point
 from sweeper.plan.prompts import check_prompts, count_prompt_tokens
+from sweeper.plan.whole import conflicts
 from sweeper.serve.installed import Installed, installed, missing_vllm, refusal, skip_reason
 from sweeper.serve.preflight import preflight
-from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Prompt, Refusal
-
-_SWEEP_WIDE = (
-    *("baseline", "mode", "on_invalid", "preflight", "tracker", "seed", "slo", "verdict"),
-    *("check", "quality", "profile", "output_dir", "detach", "resume", "resume_changed", "budget"),
-    *("log_level", "control"),
-)
-"""Settings that hold for a whole sweep and therefore cannot be swept."""
+from sweeper.values import Dataset, Group, Job, Json, Plan, Point, Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +62,7 @@ def prepare(composed: Sequence[Composed]) -> Prepared:
         return Prepared(
             plan=Plan(jobs=(), groups=(), refusals=tuple(refusals)), settings=None, notes=()
         )
-    settings = _sweep_wide([c.settings for c in candidates])
+    settings = _sweep_wide(candidates, refusals)
     _refuse_mixed_external(candidates)
     _refuse_shared_trees(candidates)
     unmeasurable = {
@@ -124,8 +116,8 @@ def _candidates(composed: Sequence[Composed]) -> tuple[list[_Candidate], list[Re
         try:
             if one.problem:
                 raise UserError(one.problem)
-            settings = _answers_of(settings_from_mapping(one.data))
-            candidates.append(_candidate(number, one.overrides, settings, _dataset(settings)))
+            settings = answers_of(settings_from_mapping(one.data))
+            candidates.append(_candidate(number, one.overrides, settings, dataset_of(settings)))
         except UserError as problem:
             refusals.append(Refusal(number=number, overrides=one.overrides, reason=str(problem)))
     return candidates, refusals
@@ -159,14 +151,19 @@ def _refusal(candidate: _Candidate) -> Refusal:
     )
 
 
-def _sweep_wide(all_of_them: Sequence[Settings]) -> Settings:
-    for name in _SWEEP_WIDE:
-        values = dict.fromkeys(str(getattr(settings, name)) for settings in all_of_them)
-        if len(values) > 1:
-            raise UserError(
-                f"{name}: holds for a whole sweep and cannot be swept: {', '.join(values)}"
-            )
-    return all_of_them[0]
+def _sweep_wide(candidates: Sequence[_Candidate], refusals: Sequence[Refusal]) -> Settings:
+    """The settings of the first job, whose sweep-wide ones are those of all.
+
+    :raises UserError: they are not; with everything else that is wrong.
+    """
+    found = conflicts([c.settings for c in candidates])
+    if found:
+        others = [*refusals, *(_refusal(c) for c in candidates if c.mistakes)]
+        for one in sorted(others, key=lambda refusal: refusal.number):
+            asked = " ".join(one.overrides) or "(defaults)"
+            found += [f"{asked}: {line}" for line in one.reason.splitlines()]
+        raise UserError("\n".join(found))
+    return candidates[0].settings
 
 
 def _refuse_mixed_external(candidates: Iterable[_Candidate]) -> None:
@@ -218,57 +215,15 @@ def _here(point: Point) -> Installed | None:
     return installed(point.server.command) if point.server.kind == "vllm" else None
 
 
-def _dataset(settings: Settings) -> Dataset:
-    wanted = settings.dataset
-    path = wanted.path or wanted.file
-    if wanted.format == "prompts" and path is None and wanted.name:
-        path = str(shipped(wanted.name))
-    options = {name: getattr(wanted, name) for name in _OPTIONS}
-    if wanted.format == "random":
-        target, env = settings.target, settings.target.env | settings.server.env
-        path = str(target_folder(target.model, target.revision, tuple(env.items())) or target.model)
-    if path is None:
-        raise UserError(f"dataset.path: give {WHERE[wanted.format]}")
-    name = wanted.name or Path(path).stem
-    text = json.dumps(options, sort_keys=True)
-    return _described(name, path, wanted.limit, wanted.format, text)
-
-
-_OPTIONS = (
-    *("max_turns", "endpoint", "subset", "split", "revision", "columns"),
-    *("input_len", "output_len", "seed", "chat_template_kwargs"),
-)
-
-
-@cache
-def _described(name: str, path: str, limit: int | None, format: str, options: str) -> Dataset:
-    return describe(name, path, limit, format, json.loads(options))
-
-
-def _answers_of(settings: Settings) -> Settings:
-    """Random prompts get answers of the length that was asked for with them."""
-    length = settings.dataset.output_len
-    if length is None:
-        return settings
-    return replace(
-        settings, sampling=replace(settings.sampling, max_tokens=length, ignore_eos=True)
-    )
-
-
-@cache
-def _prompts(dataset: Dataset) -> tuple[Prompt, ...]:
-    return prompts_of(dataset)
-
-
 @cache
 def _longest(baseline: Point) -> int | None:
     """Tokens of the longest prompt; all methods under one baseline's conditions ask once."""
-    return count_prompt_tokens(baseline, _prompts(baseline.dataset))
+    return count_prompt_tokens(baseline, prompts(baseline.dataset))
 
 
 @cache
 def _unfit(baseline: Point) -> Findings:
     """Which prompts the target cannot take; those that do not fit as :func:`_longest` says."""
-    found = check_prompts(baseline, _prompts(baseline.dataset))
+    found = check_prompts(baseline, prompts(baseline.dataset))
     shown, more = found.mistakes[:MISTAKES_SHOWN], len(found.mistakes) - MISTAKES_SHOWN
     return replace(found, mistakes=shown if more <= 0 else (*shown, f"and {more} more"))
