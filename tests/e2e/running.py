@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 
 from sweeper import store
@@ -19,6 +23,11 @@ from sweeper.values import PointResult, RequestRecord, Sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "tests" / "fakes" / "engine.py"
+BEFORE_A_POINT = 5
+"""Requests that a server gets before those of its first point: the one that proves the start, the
+canary, two probes, and one to warm up where they are sent one by one."""
+PATIENT_S = 60.0
+"""For what takes a second or two: the machine may be loaded."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ def command(*overrides: str, outputs: Path, multirun: bool = True) -> list[str]:
         f"target.model={model}",
         f"output_dir={outputs}/out",
         f"server.command=[{sys.executable},{ENGINE}]",
-        "server.start_timeout_s=20.0",
+        f"server.start_timeout_s={PATIENT_S}",
         "server.stop_timeout_s=3.0",
         "tracker=none",
         *overrides,
@@ -114,9 +123,32 @@ def engines(marker: Path) -> list[psutil.Process]:
     return found
 
 
-def wait_until(truth: object, seconds: float = 20) -> bool:
+@contextmanager
+def own_port() -> Iterator[int]:
+    """A port of 127.0.0.1 that nobody else is given while the block runs: it stays bound, and a
+    server that sets SO_REUSEADDR, as all of ours do, can listen there all the same."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+def wait_for_server(process: subprocess.Popen[Any], port: int) -> None:
+    """Until it answers on /health."""
+
+    def healthy() -> bool:
+        assert process.poll() is None, f"ended with status {process.returncode}"
+        try:
+            answer = httpx.get(f"http://127.0.0.1:{port}/health", timeout=PATIENT_S)
+        except httpx.ConnectError:
+            return False
+        return answer.status_code == 200
+
+    assert wait_until(healthy)
+
+
+def wait_until(truth: Callable[[], object], seconds: float = PATIENT_S) -> bool:
     """Poll a callable until it says yes."""
-    assert callable(truth)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if truth():

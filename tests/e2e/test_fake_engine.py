@@ -9,16 +9,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-ENGINE = Path(__file__).parents[1] / "fakes" / "engine.py"
+from tests.e2e.running import ENGINE, PATIENT_S, own_port, wait_for_server, wait_until
+
 SPEC = ("--per-request-spec-decode-metrics", "detailed")
 NGRAM = ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 4}', *SPEC)
 EAGLE = (
@@ -35,19 +35,12 @@ class Running:
     """One started process and a client for it."""
 
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process = process
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10)
+        self.process, self.port = process, port
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENT_S)
 
     def wait(self) -> Running:
-        for _ in range(500):
-            assert self.process.poll() is None, self.process.communicate()
-            try:
-                assert self.http.get("/health").status_code == 200
-            except httpx.ConnectError:
-                time.sleep(0.02)
-            else:
-                return self
-        raise AssertionError("not ready after 10 s")
+        wait_for_server(self.process, self.port)
+        return self
 
     def ask(self, prompt: str = "hello", **fields: Any) -> Any:
         body = {"model": "nonce", "prompt": prompt, "temperature": 0, "max_tokens": 48} | fields
@@ -69,9 +62,7 @@ def start() -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(*flags: str, env: dict[str, str] | None = None, **faults: Any) -> Running:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+            port = stack.enter_context(own_port())
             command = [sys.executable, str(ENGINE), "--model", "m", "--host", "127.0.0.1"]
             command += ["--port", str(port), "--served-model-name", "nonce", *flags]
             process = subprocess.Popen(
@@ -88,6 +79,18 @@ def start() -> Iterator[Start]:
             return running
 
         yield started
+
+
+@contextmanager
+def one_under_way(server: Running) -> Iterator[None]:
+    """A request that has come to the server, and whose answer nobody waits for."""
+    body = json.dumps({"prompt": "hi"})
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}"
+    kind = "Content-Type: application/json"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(f"{head}\r\n{kind}\r\n\r\n{body}".encode())
+        assert wait_until(lambda: server.counters()["vllm:num_requests_running{}"] == 1)
+        yield
 
 
 def accounting(answer: Any) -> tuple[int, dict[str, Any]]:
@@ -237,7 +240,7 @@ def test_invalid_configurations_do_not_start(
     start: Start, flags: tuple[str, ...], code: int, words: str
 ) -> None:
     process = start(*flags).process
-    _, stderr = process.communicate(timeout=10)
+    _, stderr = process.communicate(timeout=PATIENT_S)
     assert process.returncode == code
     assert words in stderr
 
@@ -246,7 +249,7 @@ def test_faults_at_start(start: Start) -> None:
     fault = {"code": 7, "message": "ValueError: no memory", "after_s": 0.1}
     gone = start(exit_at_start=fault, start_log=["Loading weights"]).process
     never = start(never_ready=True)
-    stdout, stderr = gone.communicate(timeout=10)
+    stdout, stderr = gone.communicate(timeout=PATIENT_S)
     assert (gone.returncode, stderr) == (7, "ValueError: no memory\n")
     assert "non-default args: {" in stdout
     assert "Loading weights\n" in stdout
@@ -257,9 +260,8 @@ def test_faults_at_start(start: Start) -> None:
 
 def test_a_taken_port_ends_the_start(start: Start) -> None:
     first = start().wait()
-    port = str(first.http.base_url.port)
-    second = start("--port", port).process
-    _, stderr = second.communicate(timeout=10)
+    second = start("--port", str(first.port)).process
+    _, stderr = second.communicate(timeout=PATIENT_S)
     assert (second.returncode, stderr) == (1, "OSError: [Errno 98] Address already in use\n")
 
 
@@ -288,32 +290,33 @@ def test_an_interrupted_answer(start: Start) -> None:
 
 
 def test_a_dead_engine_answers_500_and_exits_with_0(start: Start) -> None:
-    server = start(die_after_requests=1).wait()
+    server = start(die_after_requests=1, dead_until_seen=True).wait()
     server.ask()
     response = server.http.post("/v1/completions", json={"prompt": "hi"})
     assert response.status_code == 500
     assert response.json()["error"]["type"] == "InternalServerError"
     assert server.http.get("/health").status_code == 503
-    stdout, _ = server.process.communicate(timeout=5)
+    stdout, _ = server.process.communicate(timeout=PATIENT_S)
     assert server.process.returncode == 0
     assert "EngineDeadError" in stdout
 
 
 def test_sigterm_ends_it_at_once_unless_ignored(start: Start) -> None:
-    polite, stubborn = start().wait(), start(ignore_sigterm=True).wait()
-    before = time.perf_counter()
-    polite.process.terminate()
-    stubborn.process.terminate()
-    assert polite.process.wait(5) == 0
-    assert time.perf_counter() - before < 0.5
-    time.sleep(0.1)
-    assert stubborn.http.get("/health").status_code == 200
+    """Not even for what is under way, which here would be for ever, does it wait."""
+    polite = start(answer_together=2).wait()
+    stubborn = start(answer_together=2, ignore_sigterm=True).wait()
+    with one_under_way(polite), one_under_way(stubborn):
+        polite.process.terminate()
+        stubborn.process.terminate()
+        assert polite.process.wait(PATIENT_S) == 0
+        for _ in range(5):  # one that obeys has ended before the second of them
+            assert stubborn.http.get("/health").status_code == 200
 
 
 def test_a_child_outlives_it(start: Start) -> None:
     server = start(spawn_child=True).wait()
     server.process.terminate()
-    stdout, _ = server.process.communicate(timeout=5)
+    stdout, _ = server.process.communicate(timeout=PATIENT_S)
     pid = int(stdout.split("spawned child pid=")[1].split()[0])
     os.kill(pid, 0)
     assert os.getsid(pid) == pid
@@ -321,18 +324,16 @@ def test_a_child_outlives_it(start: Start) -> None:
 
 
 def test_the_squatter_answers_as_somebody_else() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, str(ENGINE.with_name("squatter.py")), str(port)]
-    process = subprocess.Popen(command, text=True)
-    try:
-        squatter = Running(process, port).wait()
-        assert squatter.http.get("/v1/models").json()["data"][0]["id"] == "not-yours"
-        squatter.http.close()
-    finally:
-        process.kill()
-        process.wait()
+    with own_port() as port:
+        command = [sys.executable, str(ENGINE.with_name("squatter.py")), str(port)]
+        process = subprocess.Popen(command, text=True)
+        try:
+            squatter = Running(process, port).wait()
+            assert squatter.http.get("/v1/models").json()["data"][0]["id"] == "not-yours"
+            squatter.http.close()
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_it_can_pretend_to_be_another_server(start: Start) -> None:
@@ -351,9 +352,26 @@ def test_a_hanging_request_leaves_health_alone(start: Start) -> None:
     assert server.http.get("/health").status_code == 200
 
 
-def test_a_slow_start_refuses_connections_until_it_is_ready(start: Start) -> None:
-    server = start(slow_start_s=1.5)
-    time.sleep(0.5)
+def test_engines_that_start_together_refuse_connections_until_all_are_up(
+    start: Start, tmp_path: Path
+) -> None:
+    together = {"folder": str(tmp_path), "engines": 2}
+    first = start(ready_together=together)
+    assert wait_until(lambda: list(tmp_path.iterdir()))
     with pytest.raises(httpx.ConnectError):
-        server.http.get("/health")
-    server.wait()
+        first.http.get("/health")
+    second = start(ready_together=together)
+    first.wait()
+    second.wait()
+    for process in (first.process, second.process):
+        process.kill()
+        process.wait()
+    start(ready_together=together).wait()
+
+
+def test_answers_that_come_together_need_so_many_under_way(start: Start) -> None:
+    server = start(answer_together=2).wait()
+    with one_under_way(server):
+        assert server.ask()["usage"]["completion_tokens"] == 48
+    assert server.counters()["fake:most_requests_running"] == 2
+    server.ask()

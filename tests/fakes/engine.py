@@ -9,8 +9,11 @@ obeys ``completion_tokens = 1 + S + A + Z - T``: S verify steps, A accepted draf
 steps without a draft, T tokens cut at the end. Faults: environment variable ``FAKE_ENGINE``, JSON;
 [n] is true for every request, or n for all requests after the first n.
 
-    exit_at_start {code, message, after_s}  slow_start_s  never_ready  start_log (list of lines)
-    die_after_requests [n]  hang_after_requests [n]  freeze_accepts_after [n]  accept_nothing [n]
+    exit_at_start {code, message, after_s}  never_ready  start_log (list of lines)
+    ready_together {folder, engines} (none listens before so many of that folder are up at once)
+    answer_together (no request is answered before so many have been under way at once)
+    die_after_requests [n]  dead_until_seen (it ends once /health has told of it)
+    hang_after_requests [n]  freeze_accepts_after [n]  accept_nothing [n]
     reset_mid_stream [n]  in_stream_error [n]  no_usage [n]  no_spec_metrics [n]
     http_503_share (of the requests after the first http_503_after)
     synthetic (the resolved config accepts by a fixed rate, whatever was asked)
@@ -39,6 +42,7 @@ from aiohttp import web
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # it runs as a script, from anywhere
 
+from tests.fakes.engine_company import all_up
 from tests.fakes.engine_flags import FAULTS, fatal, parse
 from tests.fakes.engine_http import Server
 
@@ -73,7 +77,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def stop(server: Server) -> None:
-    while FAULTS.get("sigterm_waits_for_streams") and server.core.running:
+    while FAULTS.get("sigterm_waits_for_streams") and server.core.company.running:
         await asyncio.sleep(0.02)
     log("Application shutdown complete.")
     os._exit(0)
@@ -89,7 +93,8 @@ async def serve(server: Server) -> None:
     ignored = FAULTS.get("ignore_sigterm")
     loop.add_signal_handler(signal.SIGTERM, (lambda: None) if ignored else on_signal)
     listening = bind(server.args.host, server.args.port)
-    await asyncio.sleep(FAULTS.get("slow_start_s", 0.0))
+    if meeting := FAULTS.get("ready_together"):
+        await all_up(Path(meeting["folder"]), meeting["engines"])
     if not FAULTS.get("never_ready"):
         runner = web.AppRunner(server.app(), access_log=None, handler_cancellation=True)
         await runner.setup()

@@ -17,6 +17,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.fakes.engine_company import Company
 from tests.fakes.engine_flags import BLOCK, FAULTS, LOOKUP, hit
 
 WORDS = (
@@ -138,7 +139,7 @@ class Core:
         self.count: Counter[str] = Counter()
         self.seen: set[int] | None = set()
         self.slots = asyncio.Semaphore(slots)
-        self.running = self.waiting = 0
+        self.company, self.waiting = Company(FAULTS.get("answer_together", 0)), 0
 
     async def run(self, job: Job) -> AsyncGenerator[list[str], None]:
         """Yield the tokens of each step, the one of the prefill first; count as vLLM counts."""
@@ -146,16 +147,16 @@ class Core:
         self.waiting += 1
         async with self.slots:
             self.waiting -= 1
-            self.running += 1
             job.times_ms["queue_time_ms"] = 1000 * (time.perf_counter() - arrived)
             try:
+                await self.company.join()
                 async with aclosing(self.decode(job, arrived)) as decoding:
                     async for tokens in decoding:
                         yield tokens
                 self.count[job.reason] += 1
                 self.observe("e2e_request_latency", arrived)
             finally:
-                self.running -= 1
+                self.company.leave()
 
     async def decode(self, job: Job, arrived: float) -> AsyncGenerator[list[str], None]:
         job.cached = self.look_up(job)
@@ -211,7 +212,7 @@ class Core:
 
     def samples(self) -> Iterator[tuple[str, str, float]]:
         """Name, further labels and value of every metric."""
-        yield "num_requests_running", "", self.running
+        yield "num_requests_running", "", self.company.running
         yield "num_requests_waiting", "", self.waiting
         for name in ("prompt_tokens", "prompt_tokens_cached", "generation_tokens"):
             yield f"{name}_total", "", self.count[name]

@@ -86,6 +86,8 @@ class Server:
         return app
 
     async def health(self, _: web.Request) -> web.Response:
+        if self.dead:
+            self.end_soon()
         return web.Response(status=503 if self.dead else 200)
 
     async def version(self, _: web.Request) -> web.Response:
@@ -104,9 +106,9 @@ class Server:
         return web.json_response({"tokens": tokens, "count": len(tokens)})
 
     async def reset_prefix_cache(self, _: web.Request) -> web.Response:
-        if self.core.seen is not None and not self.core.running:
+        if self.core.seen is not None and not self.core.company.running:
             self.core.seen.clear()
-        return web.json_response({"success": not self.core.running})
+        return web.json_response({"success": not self.core.company.running})
 
     async def metrics(self, _: web.Request) -> web.Response:
         lines = [f"process_start_time_seconds {self.started}"]
@@ -115,6 +117,7 @@ class Server:
             lines.append(f"vllm:{name}{labels} {float(value)}")
             if name.endswith("_total"):
                 lines.append(f"vllm:{name.removesuffix('_total')}_created{labels} {self.started}")
+        lines.append(f"fake:most_requests_running {self.core.company.most}")
         return web.Response(text="\n".join(lines) + "\n")
 
     async def server_info(self, request: web.Request) -> web.Response:
@@ -150,6 +153,10 @@ class Server:
         """vLLM after its engine's death: 500 to clients, 503 on /health, exit status 0 soon."""
         self.dead = True
         print("vllm.v1.engine.exceptions.EngineDeadError:", DEAD, flush=True)
+        if not FAULTS.get("dead_until_seen"):
+            self.end_soon()
+
+    def end_soon(self) -> None:
         asyncio.get_running_loop().call_later(0.3, os._exit, 0)
 
     def admit(self, body: Body, chat: bool, number: int) -> Job:

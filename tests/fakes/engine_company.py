@@ -1,0 +1,44 @@
+"""What ``engine.py`` does only in company: tests see things side by side without a clock.
+
+Whoever has no company waits for ever, so a test fails by itself where there was none, and not on a
+machine that is slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+MET = "met"
+
+
+async def all_up(folder: Path, engines: int) -> None:
+    """Wait until so many engines with this ``folder`` live at the same time; from then on it is
+    open to all."""
+    folder.mkdir(exist_ok=True)
+    (folder / str(os.getpid())).touch()
+    while not (folder / MET).exists():
+        if sum(Path("/proc", one.name).exists() for one in folder.iterdir()) >= engines:
+            (folder / MET).touch()
+        else:
+            await asyncio.sleep(0.02)
+
+
+class Company:
+    """Of the requests of one engine: how many are under way and were so at most; none is answered
+    before ``wanted`` of them have been under way at the same time."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.running, self.most = wanted, 0, 0
+        self._enough = asyncio.Event()
+
+    async def join(self) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        if self.running >= self.wanted:
+            self._enough.set()
+        await self._enough.wait()
+
+    def leave(self) -> None:
+        self.running -= 1
