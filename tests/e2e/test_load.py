@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,7 +23,17 @@ from sweeper.drive.load import run_load
 from sweeper.drive.requests import asked_for
 from sweeper.errors import RequestError
 from sweeper.values import Load, Message, Prompt, RequestRecord, Sampling
-from tests.e2e.running import ENGINE, command, environment, only_sweep, read, run
+from tests.e2e.running import (
+    ENGINE,
+    command,
+    environment,
+    only_sweep,
+    own_port,
+    read,
+    run,
+    wait_for_server,
+    wait_until,
+)
 
 EAGLE = (
     "--speculative-config",
@@ -47,9 +57,7 @@ def start() -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(*flags: str, step_ms: float = 1.0, **faults: Any) -> str:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+            port = stack.enter_context(own_port())
             line = [sys.executable, str(ENGINE), "--model", "m", "--host", "127.0.0.1"]
             line += ["--port", str(port), "--served-model-name", "n", *flags]
             process = subprocess.Popen(
@@ -59,15 +67,8 @@ def start() -> Iterator[Start]:
             )
             stack.callback(process.wait)
             stack.callback(process.kill)
-            url = f"http://127.0.0.1:{port}"
-            for _ in range(500):
-                try:
-                    httpx.get(f"{url}/health")
-                except httpx.ConnectError:
-                    time.sleep(0.02)
-                else:
-                    return url
-            raise AssertionError("not ready after 10 s")
+            wait_for_server(process, port)
+            return f"http://127.0.0.1:{port}"
 
         yield started
 
@@ -79,6 +80,27 @@ def sent(
     requests = asked_for(prompts, replace(SAMPLING, **sampling), 1, load)
     run_load(url, "", "n", requests, load, records.append)
     return records
+
+
+def sent_until(
+    enough: Callable[[list[RequestRecord]], object], *load: Any, **sampling: Any
+) -> list[list[RequestRecord]]:
+    """The records of one load after another, up to one of which came enough: a machine that is
+    slow for a moment may take all of the time that a load has."""
+    tried: list[list[RequestRecord]] = []
+
+    def try_once() -> object:
+        tried.append(sent(*load, **sampling))
+        return enough(tried[-1])
+
+    assert wait_until(try_once)
+    return tried
+
+
+def metric(url: str, name: str) -> float:
+    """The sum over its labels."""
+    lines = httpx.get(f"{url}/metrics", timeout=60).text.splitlines()
+    return sum(float(x.rpartition(" ")[2]) for x in lines if re.match(rf"{name}\b", x))
 
 
 def errors(records: list[RequestRecord]) -> list[str]:
@@ -95,23 +117,10 @@ def most_at_once(records: list[RequestRecord]) -> int:
 
 
 def test_a_closed_load_keeps_so_many_under_way_and_sends_every_prompt_once(start: Start) -> None:
-    url = start(step_ms=5.0)
-    seen: list[int] = []
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(0.005):
-            text = httpx.get(f"{url}/metrics").text
-            line = next(x for x in text.splitlines() if x.startswith("vllm:num_requests_running"))
-            seen.append(int(float(line.rpartition(" ")[2])))
-
-    watching = threading.Thread(target=look)
-    watching.start()
+    url = start(answer_together=4)
     records = sent(url, CLOSED)
-    over.set()
-    watching.join()
     assert errors(records) == []
-    assert max(seen) == most_at_once(records) == 4
+    assert metric(url, "fake:most_requests_running") == most_at_once(records) == 4
     order = sorted(records, key=lambda r: r.sent_ns)
     assert [r.prompt_id for r in order] == [p.id for p in PROMPTS]
 
@@ -150,12 +159,17 @@ def test_streamed_and_whole_answers_say_the_same(start: Start) -> None:
 
 
 def test_known_delays_are_measured(start: Start) -> None:
-    records = sent(start(step_ms=20.0), replace(CLOSED, concurrency=1, requests=3))
-    for record in records:
+    """Nothing is ever early, and where nothing came between, nothing is late."""
+
+    def undisturbed(records: list[RequestRecord]) -> bool:
+        (record,) = records
         assert record.chunk_ns is not None
         first, *gaps = record.chunk_ns
-        assert 20e6 <= first < 60e6
-        assert 19e6 < sum(gaps) / len(gaps) < 30e6
+        assert first >= 20e6 and first + sum(gaps) >= 399e6
+        return first < 60e6 and 19e6 < sum(gaps) / len(gaps) < 30e6
+
+    load = replace(CLOSED, concurrency=1, requests=1)
+    sent_until(undisturbed, start(step_ms=20.0), load)
 
 
 def test_resets_in_the_middle_of_an_answer_are_data(start: Start) -> None:
@@ -164,7 +178,7 @@ def test_resets_in_the_middle_of_an_answer_are_data(start: Start) -> None:
     assert (len(records), len(found)) == (24, 4)
     for error in found:
         assert error.startswith(("ClientPayloadError: ", "ClientOSError: "))
-        assert "bytes had come, the last after 0." in error
+        assert re.search(r" \([1-9]\d+ bytes had come, the last after \d+\.\d\d s\)$", error)
 
 
 def test_an_error_event_in_a_stream_is_an_error(start: Start) -> None:
@@ -190,19 +204,18 @@ def test_an_overloaded_server_is_data(start: Start, share: float, failed: int) -
 
 
 def test_silence_ends_at_the_deadline_and_the_load_goes_on(start: Start) -> None:
-    url = start(hang_after_requests=22)
-    before = time.monotonic()
-    records = sent(url, replace(CLOSED, request_timeout_s=0.5))
-    assert errors(records) == ["no end within 0.5 s"] * 2
+    records = sent(start(hang_after_requests=22), replace(CLOSED, request_timeout_s=3.0))
+    assert errors(records) == ["no end within 3 s"] * 2
     assert len(records) == 24
-    assert time.monotonic() - before < 5
+    assert all(r.done_ns - r.sent_ns > 2.9e9 for r in records if r.error)
 
 
 def test_an_answer_that_never_ends_says_how_far_it_came(start: Start) -> None:
-    load = replace(CLOSED, concurrency=1, requests=1, request_timeout_s=0.3)
-    (error,) = errors(sent(start(step_ms=50.0), load))
-    assert error.startswith("no end within 0.3 s (")
-    assert error.endswith(" s)") and "bytes had come, the last after 0.2" in error
+    load = replace(CLOSED, concurrency=1, requests=1, request_timeout_s=2.0)
+    (error,) = errors(sent(start(step_ms=300.0), load))
+    said = r"no end within 2 s \([1-9]\d+ bytes had come, the last after (\d\.\d\d) s\)"
+    found = re.fullmatch(said, error)
+    assert found and 0.3 <= float(found.group(1)) < 2.0
 
 
 def test_nothing_listening_is_data() -> None:
@@ -215,19 +228,27 @@ def test_nothing_listening_is_data() -> None:
 
 
 def test_an_open_load_sends_on_time_whatever_is_under_way(start: Start) -> None:
-    load = Load(name="open", rate=100.0, arrivals="constant", stream=True)
-    records = sorted(sent(start(step_ms=10.0), load), key=lambda r: r.sent_ns)
+    """The first answer comes when the last request is there, and that was sent in good time."""
+    load = Load(name="open", rate=100.0, arrivals="constant", stream=True, request_timeout_s=60.0)
+    records = sorted(sent(start(answer_together=24), load), key=lambda r: r.sent_ns)
     assert errors(records) == []
     assert [r.due_ns for r in records] == [n * 10_000_000 for n in range(24)]
-    assert all(r.due_ns is not None and 0 <= r.sent_ns - r.due_ns < 500e6 for r in records)
-    assert most_at_once(records) > 10
+    assert all(r.due_ns is not None and 0 <= r.sent_ns - r.due_ns < 10e9 for r in records)
+    assert most_at_once(records) == 24
 
 
 def test_a_duration_ends_the_sending_and_what_is_under_way_is_waited_for(start: Start) -> None:
     load = replace(CLOSED, duration_s=0.3, cycle=True)
-    records = sent(start(step_ms=5.0), load)
-    assert errors(records) == []
-    assert max(r.sent_ns for r in records) < 0.3e9 < max(r.done_ns for r in records)
+    for records in sent_until(lambda records: len(records) > 4, start(step_ms=5.0), load):
+        assert errors(records) == []
+        assert len(records) <= 4 + ended_by(0.3, records)
+    assert max(r.done_ns for r in records) > 0.3e9
+
+
+def ended_by(seconds: float, records: list[RequestRecord]) -> int:
+    """So many answers were over then. Each may be followed by one more request, and no other by
+    any: this holds however late a process is to look at the clock."""
+    return sum(r.done_ns < seconds * 1e9 for r in records)
 
 
 @pytest.mark.parametrize(
@@ -250,10 +271,17 @@ def test_no_turn_follows_after_the_end(start: Start, load: Load) -> None:
         )
         for n in range(24)
     )
-    records = sent(start(step_ms=5.0), load, prompts)
-    assert errors(records) == []
-    assert max(r.turn for r in records) in range(1, 9)
-    assert max(r.sent_ns for r in records) < 0.4e9 < max(r.done_ns for r in records)
+    several = sent_until(
+        lambda records: any(r.turn for r in records), start(step_ms=5.0), load, prompts
+    )
+    for records in several:
+        assert errors(records) == []
+        assert all(r.turn < 9 for r in records)
+        before = {(r.prompt_id, r.turn + 1): r.done_ns for r in records}
+        assert all(before[r.prompt_id, r.turn] < 0.4e9 for r in records if r.turn)
+        assert all(r.due_ns < 0.4e9 for r in records if r.due_ns is not None)
+        assert sum(not r.turn and r.due_ns is None for r in records) <= 4  # one in every slot
+    assert max(r.done_ns for r in records) > 0.4e9
 
 
 def test_prompts_are_sent_again_only_when_asked_for(start: Start) -> None:
@@ -269,11 +297,13 @@ def test_prompts_are_sent_again_only_when_asked_for(start: Start) -> None:
 
 
 def test_a_ramp_opens_slots_one_after_another(start: Start) -> None:
+    """The second at 0.15 s, the third at 0.45 s, the last at 0.75 s."""
     load = Load(name="ramp", ramp_from=1.0, ramp_to=4.0, duration_s=0.9, cycle=True, stream=True)
-    records = sent(start(step_ms=2.0), load)
-    assert errors(records) == []
-    early = [r for r in records if r.sent_ns < 0.1e9]
-    assert (most_at_once(early), most_at_once(records)) == (1, 4)
+    tried = sent_until(lambda records: most_at_once(records) == 4, start(step_ms=2.0), load)
+    for records in tried:
+        assert errors(records) == []
+        for level, opens in enumerate((0.15, 0.45, 0.75), start=1):
+            assert most_at_once([r for r in records if r.sent_ns < opens * 1e9]) <= level
 
 
 def test_what_hears_of_records_can_end_the_load(start: Start) -> None:
@@ -346,15 +376,15 @@ def test_with_two_processes_nothing_is_lost_or_sent_twice(start: Start, load: Lo
     records = sent(url, load)
     assert errors(records) == []
     assert sorted(r.prompt_id for r in records) == sorted(p.id for p in PROMPTS)
-    text = httpx.get(f"{url}/metrics").text
-    served = (x for x in text.splitlines() if x.startswith("vllm:request_success_total"))
-    assert sum(float(line.rpartition(" ")[2]) for line in served) == len(PROMPTS)
+    assert metric(url, "vllm:request_success_total") == len(PROMPTS)
 
 
 def test_two_processes_send_what_one_does(start: Start) -> None:
     """The same answers, the level that was asked for, and times that count from one origin."""
-    url = start(*EAGLE, step_ms=5.0)
-    one, two = ({r.prompt_id: r for r in sent(url, replace(CLOSED, processes=n))} for n in (1, 2))
+    one = {r.prompt_id: r for r in sent(start(*EAGLE), CLOSED)}
+    url, began = start(*EAGLE, answer_together=4), time.perf_counter_ns()
+    two = {r.prompt_id: r for r in sent(url, TWO)}
+    took = time.perf_counter_ns() - began
     for name, record in one.items():
         other = two[name]
         assert (other.text, other.token_ids, other.spec) == (
@@ -363,8 +393,8 @@ def test_two_processes_send_what_one_does(start: Start) -> None:
             record.spec,
         )
     records = list(two.values())
-    assert most_at_once(records) == 4
-    assert min(r.sent_ns for r in records) < 50e6
+    assert metric(url, "fake:most_requests_running") == most_at_once(records) == 4
+    assert all(0 <= r.sent_ns < r.done_ns <= took for r in records)
     assert all(r.chunk_ns and r.sent_ns + sum(r.chunk_ns) <= r.done_ns for r in records)
 
 
@@ -389,13 +419,15 @@ def test_two_processes_keep_one_schedule_of_arrivals(start: Start) -> None:
 
 
 def test_two_processes_end_with_the_duration(start: Start) -> None:
-    records = sent(start(step_ms=5.0), replace(TWO, duration_s=0.4, cycle=True))
-    assert errors(records) == []
-    assert max(r.sent_ns for r in records) < 0.4e9 < max(r.done_ns for r in records)
-    seen = sorted((r.repeat, PROMPTS.index(_prompt(r.prompt_id))) for r in records)
-    assert len(set(seen)) == len(seen)
-    last = seen[-1][0] * len(PROMPTS) + seen[-1][1]
-    assert last - len(seen) < 6  # dealt in order: at most what lay in the two hands is missing
+    load = replace(TWO, duration_s=0.4, cycle=True)
+    for records in sent_until(lambda records: len(records) > 4, start(step_ms=5.0), load):
+        assert errors(records) == []
+        assert len(records) <= 4 + ended_by(0.4, records)
+        seen = sorted((r.repeat, PROMPTS.index(_prompt(r.prompt_id))) for r in records)
+        assert len(set(seen)) == len(seen)
+        last = seen[-1][0] * len(PROMPTS) + seen[-1][1] if seen else -1
+        assert last - len(seen) < 6  # dealt in order: at most what lay in the two hands is missing
+    assert max(r.done_ns for r in records) > 0.4e9
 
 
 def test_what_hears_of_records_can_end_two_processes(start: Start) -> None:
@@ -454,8 +486,8 @@ def test_a_draft_that_dies_half_way_is_told_though_the_mean_looks_plausible(tmp_
     assert done.status == 0, done.out + done.err
     _, results = read(only_sweep(tmp_path))
     (result,) = results.values()
-    (told,) = [w for w in result.warnings if w.startswith("no draft was accepted from ")]
-    assert told in done.out
+    told = [w for w in result.warnings if w.startswith("no draft was accepted from ")]
+    assert told and all(sentence in done.out for sentence in told)
 
 
 def test_arms_that_do_not_both_obey_a_field_are_not_compared(tmp_path: Path) -> None:
