@@ -5,23 +5,29 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import psutil
 import pytest
 
-from sweeper.serve.process import free_port
+from sweeper.serve.process import is_listening
 from sweeper.store import SweepFolder
 from tests.e2e.running import (
+    BEFORE_A_POINT,
+    ENGINE,
+    PATIENT_S,
     ROOT,
     command,
     engines,
     environment,
     only_sweep,
+    own_port,
     read,
     records,
     run,
+    wait_for_server,
     wait_until,
 )
 
@@ -117,8 +123,7 @@ def test_a_server_that_exits_fails_its_own_points_only(tmp_path: Path) -> None:
 
 
 def test_a_server_that_dies_keeps_what_was_measured(tmp_path: Path) -> None:
-    # the completion that proves readiness, canary, two probes and a warm-up come before the prompts
-    faults = {"when_gamma": 4, "die_after_requests": 8}
+    faults = {"when_gamma": 4, "die_after_requests": BEFORE_A_POINT + 3}
     done = run(
         command(
             "method=ngram", "gamma=4", "dataset=code,chat", "dataset.limit=6", outputs=tmp_path
@@ -162,7 +167,7 @@ def test_child_death_is_noticed_at_once(tmp_path: Path) -> None:
     argv = command(
         "method=none", "dataset.limit=1", "server.start_timeout_s=600.0", outputs=tmp_path
     )
-    done = run(argv, faults={"exit_at_start": {"code": 3, "after_s": 0.5}}, timeout=60)
+    done = run(argv, faults={"exit_at_start": {"code": 3, "after_s": 0.5}})
     assert done.status == 1
     assert "the server exited with status 3 before it was ready" in done.out
 
@@ -180,26 +185,26 @@ def test_nothing_of_a_stubborn_server_is_left(tmp_path: Path) -> None:
     assert engines(tmp_path) == []
 
 
+IN_THE_MIDDLE: dict[str, object] = {"hang_after_requests": BEFORE_A_POINT + 3}
+"""The first server is silent after three requests of its first point."""
+
+
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("stubborn", [False, True])  # vLLM ignores TERM while it starts
 def test_a_killed_sweep_leaves_files_and_no_server(
     tmp_path: Path, signum: int, stubborn: bool
 ) -> None:
-    argv = command("method=ngram", "gamma=4", "dataset.limit=null", outputs=tmp_path)
-    # a slow pretend model, so that the kill comes in the middle
-    argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,'20']") for a in argv]
+    argv = command("method=ngram", "gamma=4", "dataset.limit=5", outputs=tmp_path)
+    faults = IN_THE_MIDDLE | {"spawn_child": True, "ignore_sigterm": stubborn}
     with subprocess.Popen(
-        argv,
-        env=environment({"spawn_child": True, "ignore_sigterm": stubborn}),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
+        argv, env=environment(faults), cwd=ROOT, stdout=subprocess.PIPE
     ) as process:
-        assert wait_until(lambda: _lines(tmp_path) >= 3, 60)
+        assert wait_until(lambda: _lines(tmp_path) == 3)
         children = [c.pid for c in psutil.Process(process.pid).children(recursive=True)]
         process.send_signal(signum)
         process.wait()
     assert children
-    assert wait_until(lambda: not any(_alive(pid) for pid in children), 8)
+    assert wait_until(lambda: not any(_alive(pid) for pid in children))
     assert engines(tmp_path) == []
     folder = only_sweep(tmp_path)
     assert len(records(folder)) >= 3  # a half-written last line would be left out
@@ -208,14 +213,13 @@ def test_a_killed_sweep_leaves_files_and_no_server(
 
 
 def test_ctrl_c_stops_servers_and_reports_what_is_there(tmp_path: Path) -> None:
-    argv = command("method=ngram", "gamma=4", "dataset.limit=null", outputs=tmp_path)
-    argv = [a.replace("engine.py]", "engine.py,--fake-step-ms,'20']") for a in argv]
+    argv = command("method=ngram", "gamma=4", "dataset.limit=5", outputs=tmp_path)
     with subprocess.Popen(
-        argv, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True
+        argv, env=environment(IN_THE_MIDDLE), cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert wait_until(lambda: _lines(tmp_path) >= 3, 60)
+        assert wait_until(lambda: _lines(tmp_path) == 3)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENT_S)
     assert process.returncode == 130
     assert "interrupted; servers are stopped, finished points are kept" in out
     _, results = read(only_sweep(tmp_path))
@@ -247,19 +251,15 @@ def test_one_point_without_multirun(tmp_path: Path) -> None:
 
 
 def test_attach_to_a_running_server(tmp_path: Path) -> None:
-    port = free_port()
-    engine = [
-        *command(outputs=tmp_path)[:1],
-        str(ROOT / "tests/fakes/engine.py"),
-        "--model",
-        "m",
-        "--served-model-name",
-        "mine",
-        "--port",
-        str(port),
-    ]
-    with subprocess.Popen(engine, env=environment(), stdout=subprocess.DEVNULL) as server:
+    engine = [sys.executable, str(ENGINE), "--model", "m", "--served-model-name", "mine"]
+    with (
+        own_port() as port,
+        subprocess.Popen(
+            [*engine, "--port", str(port)], env=environment(), stdout=subprocess.DEVNULL
+        ) as server,
+    ):
         try:
+            wait_for_server(server, port)
             argv = command(
                 "server=external",
                 f"server.base_url=http://127.0.0.1:{port}",
@@ -268,7 +268,7 @@ def test_attach_to_a_running_server(tmp_path: Path) -> None:
                 outputs=tmp_path,
             )
             argv = [a for a in argv if not a.startswith("server.command")]
-            assert wait_until(lambda: run(argv).status == 0, 15)
+            assert run(argv).status == 0
             assert server.poll() is None  # it is not ours to stop
             other = run([*argv, "method=ngram", "gamma=2"])
             assert other.status == 1
@@ -278,14 +278,17 @@ def test_attach_to_a_running_server(tmp_path: Path) -> None:
 
 
 def test_a_squatter_on_the_port_is_named(tmp_path: Path) -> None:
-    port = free_port()
-    squatter = [*command(outputs=tmp_path)[:1], str(ROOT / "tests/fakes/squatter.py"), str(port)]
-    with subprocess.Popen(squatter, stdout=subprocess.DEVNULL) as process:
+    squatter = [sys.executable, str(ROOT / "tests/fakes/squatter.py")]
+    with (
+        own_port() as port,
+        subprocess.Popen([*squatter, str(port)], stdout=subprocess.DEVNULL) as process,
+    ):
         try:
+            assert wait_until(lambda: is_listening(port))
             argv = command(
                 "method=none", "dataset.limit=1", f"server.port={port}", outputs=tmp_path
             )
-            assert wait_until(lambda: "answered by something else" in run(argv).out, 15)
+            assert "answered by something else" in run(argv).out
         finally:
             process.kill()
 
