@@ -46,9 +46,10 @@ def told_apart(
         alike.setdefault(called(point), {}).setdefault(conditions_key(point, leaving), point)
     found = {}
     for of_one_name in alike.values():
-        differing = _differing(tuple(of_one_name.values()), leaving)
+        points = tuple(of_one_name.values())
+        differing = _differing(points, leaving)
         for key, point in of_one_name.items():
-            found[key] = " · ".join(f"{path}={_said(path, point)}" for path in differing)
+            found[key] = " · ".join(f"{path}={_own(path, point, points)}" for path in differing)
     return found
 
 
@@ -73,12 +74,34 @@ def _differing(points: Sequence[Point], leaving: tuple[str, ...]) -> tuple[str, 
     return tuple(path for path in found if not derived or path != "dataset.prompts")
 
 
+def _own(path: str, point: Point, points: Sequence[Point]) -> str:
+    """What is said of a point; of flags and variables, those that not all the points have."""
+    value = attrgetter(path)(point)
+    if not isinstance(value, tuple):
+        return _said(path, point)
+    every = [_items(attrgetter(path)(each)) for each in points]
+    return " ".join(i for i in _items(value) if any(i not in each for each in every)) or "none"
+
+
+def _items(values: Sequence[str | tuple[str, str]]) -> list[str]:
+    """Variables with their values, or flags with all that follows them."""
+    found: list[str] = []
+    for value in values:
+        if isinstance(value, tuple):
+            found.append("=".join(value))
+        elif found and not value.startswith("--"):
+            found[-1] += f" {value}"
+        else:
+            found.append(value)
+    return found
+
+
 def _said(path: str, point: Point) -> str:
     value = attrgetter(path)(point)
     if path == "dataset.digest":
         return str(value)[:8]
-    if isinstance(value, tuple):  # flags, or variables with their values
-        return " ".join("=".join(v) if isinstance(v, tuple) else str(v) for v in value) or "none"
+    if isinstance(value, tuple):
+        return " ".join(_items(value))
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from sweeper.judge.against import OFF
 from sweeper.judge.compare import Comparison
-from sweeper.values import content_key
+from sweeper.values import Json, Point, content_key
 
 NOT_MEASURED = "not measured"
 LOW_COVERAGE = 0.9
@@ -68,12 +68,18 @@ def _synthetic(one: Comparison) -> str:
 
 
 def _settings(one: Comparison, alike: Sequence[Comparison]) -> str:
-    """The keys in which the resolved speculative configs of points of one name differ."""
-    mine = one.point.server.resolved or {}
-    others = [c.point.server.resolved or {} for c in alike]
+    found = drafting_apart(one.point, [c.point for c in alike])
+    return "".join(f" {key}={value}" for key, value in found)
+
+
+def drafting_apart(point: Point, alike: Sequence[Point]) -> list[tuple[str, Json]]:
+    """The keys in which the resolved speculative configs of points of one name differ, with the
+    point's own values."""
+    mine = point.server.resolved or {}
+    others = [each.server.resolved or {} for each in alike]
     keys = sorted({k for other in others for k in other})
     differing = (k for k in keys if any(o.get(k) != mine.get(k) for o in others))
-    return "".join(f" {k}={mine[k]}" for k in differing if k in mine)
+    return [(k, mine[k]) for k in differing if k in mine]
 
 
 def _number(one: Comparison, alike: Sequence[Comparison]) -> str:

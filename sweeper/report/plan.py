@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from sweeper.durations import clock
 from sweeper.plan.estimate import Estimate, GroupEstimate, of_start
+from sweeper.report.plantable import print_points
 from sweeper.report.terminal import say_words
 from sweeper.serve.command import shown
-from sweeper.values import Dataset, Group, Plan, PlannedPoint
+from sweeper.values import Group, Plan
 
 
 def print_plan(
@@ -25,7 +25,7 @@ def print_plan(
 ) -> None:
     """Points, servers with their exact commands, time, then the one-line total."""
     if plan.points:
-        console.print(_points(plan, found, kept))
+        print_points(console, plan, found, kept)
     for number, group in enumerate(_starts(plan), start=1):
         _print_server(console, number, group, found)
     for note in (*notes, *_warnings(plan)):
@@ -114,55 +114,6 @@ def total(plan: Plan) -> str:
 def _starts(plan: Plan) -> list[Group]:
     """One for every server that is started."""
     return [part for group in plan.groups for part in group.starts]
-
-
-def _points(plan: Plan, found: Estimate | None, kept: Collection[int]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (
-        ("point", "right"),
-        ("method", "left"),
-        ("γ", "right"),
-        ("dataset", "left"),
-        ("prompts", "right"),
-        ("sampling", "left"),
-        ("load", "left"),
-        ("server", "right"),
-        ("about", "right"),
-        ("note", "left"),
-    ):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    seconds = found.seconds() if found else {}
-    for number, group in enumerate(_starts(plan), start=1):
-        for p in group.points:
-            point = p.point
-            table.add_row(
-                str(p.number),
-                point.method,
-                str(point.gamma) if point.gamma else "–",
-                point.dataset.label,
-                _prompts(point.dataset),
-                point.sampling.name,
-                point.load.label,
-                str(number),
-                clock(seconds[p.number]) if p.number in seconds else "–",
-                _note(p, kept),
-            )
-    return table
-
-
-def _note(planned: PlannedPoint, kept: Collection[int]) -> str:
-    if planned.skip:
-        return "skipped"
-    if planned.number in kept:
-        return "kept"
-    if planned.point.before:
-        return "of the next server"
-    return "" if planned.jobs else "added"
-
-
-def _prompts(dataset: Dataset) -> str:
-    turns = f" ({dataset.requests} turns)" if dataset.requests else ""
-    return f"{dataset.prompts}{turns}"
 
 
 def _command(group: Group) -> str:
