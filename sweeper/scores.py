@@ -70,10 +70,11 @@ class Scores:
 class Grader:
     """How answers are graded; one choice of ``conf/quality``.
 
-    ``by_dataset`` runs unit tests where prompts have tests, compares numbers for GSM8K and grades
-    nothing else. ``answer`` is
-    what ``exact_match`` compares. ``valid`` is what ``validity`` demands: ``json_schema`` needs the
-    file ``schema``, ``regex`` the ``pattern``, ``tool_call`` the names in ``tools`` (none: any).
+    ``by_dataset`` runs unit tests where prompts have tests, else holds answers against the schemas
+    of prompts that have one, compares numbers for GSM8K and grades nothing else. ``answer`` is what
+    ``exact_match`` compares. ``valid`` is what ``validity`` demands of answers to prompts without a
+    schema of their own: ``json_schema`` needs the file ``schema``, ``regex`` the ``pattern``,
+    ``tool_call`` the names in ``tools`` (none: any).
     ``pairs`` is how many answers ``blind`` and ``judge_model`` compare, the first so many prompts;
     the model at ``base_url`` judges, its key is in the variable ``api_key_env``.
     """

@@ -469,7 +469,8 @@ class Prompt:
     ``follow_ups`` are the user's further turns, each sent with the model's own answers before it.
     ``tests`` is Python source with assertions for code tasks, ``entry_point`` the function they
     call (defined by the answer, or by ``text`` and the answer after it); ``reference`` an expected
-    answer to the last turn. ``tools`` and ``template_kwargs`` are JSON text for the chat template.
+    answer to the last turn, ``schema`` JSON text of the schema that an answer is held against.
+    ``tools`` and ``template_kwargs`` are JSON text for the chat template.
     ``line`` is where the prompt's file has it.
     """
 
@@ -480,6 +481,7 @@ class Prompt:
     reference: str | None = None
     entry_point: str | None = None
     tests: str | None = None
+    schema: str | None = None
     follow_ups: tuple[str, ...] = ()
     token_ids: tuple[int, ...] | None = None
     tools: str | None = None

@@ -102,6 +102,8 @@ def _kind(grader: Grader, dataset: Dataset, prompts: Mapping[str, Prompt]) -> st
         return grader.name
     if any(p.tests for p in prompts.values()):
         return "unit_tests"
+    if any(p.schema for p in prompts.values()):
+        return "validity"
     return "exact_match" if dataset.format == "gsm8k" else "none"
 
 
@@ -120,13 +122,23 @@ def _grades(
         why = [exact_match(r.text, prompts[r.prompt_id].reference or "", grader.answer)
                for r in answers]  # fmt: skip
     else:
+        if grader.name == "by_dataset":
+            answers = [r for r in answers if prompts[r.prompt_id].schema]
         schema = _schema(grader)
-        why = [invalid(r.text, grader, schema) for r in answers]
+        why = [_invalid(r, prompts[r.prompt_id], grader, schema) for r in answers]
     if not answers:
         wanted = {"unit_tests": "tests", "exact_match": "a reference"}.get(kind, "an answer")
         raise ConfigError(f"no prompt with {wanted}")
     for r, text in zip(answers, why, strict=True):
         yield Grade(prompt_id=r.prompt_id, turn=r.turn, repeat=r.repeat, passed=not text, why=text)
+
+
+def _invalid(answer: RequestRecord, prompt: Prompt, grader: Grader, schema: Json) -> str:
+    """A prompt's own schema goes before what the sweep asks of all."""
+    if prompt.schema is None:
+        return invalid(answer.text, grader, schema)
+    own = replace(grader, valid="json_schema")
+    return invalid(answer.text, own, json.loads(prompt.schema))
 
 
 def _has_reference(answer: RequestRecord, prompt: Prompt) -> bool:

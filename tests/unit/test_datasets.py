@@ -119,7 +119,8 @@ LINES = [
     ('{"prompt": "a", "catgory": "b"}', 'unknown key "catgory"; did you mean "category"?'),
     ('{"prompt": "a", "task_id": "b"}', 'unknown key "task_id"; did you mean "id"?'),
     ('{"prompt": "a", "zzz": "b"}', 'unknown key "zzz"; the keys are id, category, messages, '
-                                    'prompt, tools, reference, expected, entry_point, tests'),
+                                    'prompt, tools, reference, expected, entry_point, tests, '
+                                    'schema'),
     ('{"prompt": "a", "messages": [{"role": "user", "content": "a"}]}',
      'both "prompt" and "messages" are given; keep "messages" for the chat endpoint or "prompt" '
      'for the completions endpoint'),
@@ -129,6 +130,10 @@ LINES = [
      '"entry_point" is "f()"; write the name of one Python function'),
     ('{"prompt": "a", "tests": "\\nassert f("}',
      '"tests" is not Python: \'(\' was never closed in its line 2; write assertions'),
+    ('{"prompt": "a", "schema": "{}"}',
+     '"schema" is a string, not an object; write the JSON schema itself'),
+    ('{"prompt": "a", "schema": {"type": "objekt"}}',
+     '"schema" is no JSON schema: $.type: \'objekt\' is not valid under any of the given schemas'),
     ('{"messages": "a"}', f'"messages" is a string, not a list; write [{USER}]'),
     ('{"messages": []}', f'"messages" is empty; write [{USER}]'),
     ('{"messages": ["a"]}', f'messages[0] is a string, not an object; write {USER}'),

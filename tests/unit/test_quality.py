@@ -179,3 +179,29 @@ def test_a_reference_is_for_the_last_turn(tmp_path: Path) -> None:
     found = made.point(planned).read_quality()
     assert found is not None and found.problem == ""
     assert [(g.turn, g.passed) for g in found.grades] == [(1, True)]
+
+
+@pytest.mark.parametrize(
+    ("grader", "passed"),
+    [
+        (Grader(name="by_dataset"), {"a": False, "b": True}),
+        (validity(), {"a": False, "b": True, "c": True}),
+        (validity(valid="regex", pattern="x"), {"a": False, "b": True, "c": False}),
+    ],
+)
+def test_a_prompts_own_schema_goes_before_the_sweeps(
+    tmp_path: Path, grader: Grader, passed: dict[str, bool]
+) -> None:
+    schemas = {"a": {"required": ["n"]}, "b": {"type": "array"}, "c": None}
+    file = tmp_path / "prompts.jsonl"
+    lines = [{"id": name, "prompt": "JSON:", "schema": s} for name, s in schemas.items()]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    answers = (record("a", text="{}"), record("b", text="[1]"), record("c", text="3"))
+    asked = point("none", 0, dataset=describe("mine", file, None))
+    made = folder(tmp_path / "s", Made(point=asked, records=answers))
+    grade(made, grader, lambda _: None)
+    (planned,) = read_sweep(made).plan.points
+    found = made.point(planned).read_quality()
+    assert found is not None and found.problem == ""
+    assert {g.prompt_id: g.passed for g in found.grades} == passed
+    assert found.grades[0].why == "$: 'n' is a required property"

@@ -7,15 +7,17 @@ import json
 import warnings
 from collections.abc import Iterator
 
+from jsonschema import Draft202012Validator, SchemaError
+
 from sweeper.drive.datasets.messages import EXAMPLE, message_mistakes, to_message
 from sweeper.drive.datasets.mistakes import kind_of, text_mistakes, unknown_keys
 from sweeper.values import Json, Prompt
 
 KEYS = (
     *("id", "category", "messages", "prompt", "tools"),
-    *("reference", "expected", "entry_point", "tests"),
+    *("reference", "expected", "entry_point", "tests", "schema"),
 )
-TEXT_KEYS = tuple(key for key in KEYS if key not in ("messages", "tools"))
+TEXT_KEYS = tuple(key for key in KEYS if key not in ("messages", "tools", "schema"))
 
 A_TOOL = '{"type": "function", "function": {"name": "..."}}'
 
@@ -31,8 +33,13 @@ def to_prompt(entry: dict[str, Json], default_id: str) -> Prompt:
         reference=entry.get("reference") or entry.get("expected"),
         entry_point=entry.get("entry_point"),
         tests=entry.get("tests"),
-        tools=json.dumps(entry["tools"], ensure_ascii=False) if entry.get("tools") else None,
+        schema=_as_text(entry.get("schema")),
+        tools=_as_text(entry.get("tools") or None),
     )
+
+
+def _as_text(value: Json) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def mistakes_of(entry: Json) -> Iterator[str]:
@@ -55,6 +62,8 @@ def mistakes_of(entry: Json) -> Iterator[str]:
     if "tools" in given:
         yield from _tools(given["tools"], chat="messages" in given)
     yield from _code(given)
+    if "schema" in given:
+        yield from _schema(given["schema"])
 
 
 def _choice(given: dict[str, Json]) -> Iterator[str]:
@@ -80,6 +89,16 @@ def _tools(tools: Json, *, chat: bool) -> Iterator[str]:
 def _is_tool(tool: Json) -> bool:
     function = tool.get("function") if isinstance(tool, dict) else None
     return isinstance(function, dict) and isinstance(function.get("name"), str)
+
+
+def _schema(schema: Json) -> Iterator[str]:
+    if not isinstance(schema, dict):
+        yield f'"schema" is {kind_of(schema)}, not an object; write the JSON schema itself'
+        return
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        yield f'"schema" is no JSON schema: {error.json_path}: {error.message}'
 
 
 def _code(given: dict[str, Json]) -> Iterator[str]:

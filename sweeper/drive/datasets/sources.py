@@ -163,10 +163,14 @@ def _hub(
 def _digest(format: str, path: Path | str, prompts: tuple[Prompt, ...], options: Options) -> str:
     if format == "prompts" and not options:
         return digest(Path(path))
-    parts = [asdict(prompt) | {"line": None, "messages": _sent(prompt)} for prompt in prompts]
+    parts = [_contents(prompt) for prompt in prompts]
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _sent(prompt: Prompt) -> list[Json] | None:
-    return None if prompt.messages is None else [message.sent for message in prompt.messages]
+def _contents(prompt: Prompt) -> dict[str, Json]:
+    """A prompt is the one it was before prompts could have a schema and messages more than text."""
+    found = asdict(prompt) | {"line": None}
+    if prompt.messages is not None:
+        found["messages"] = [message.sent for message in prompt.messages]
+    return {k: v for k, v in found.items() if k != "schema" or v is not None}
