@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 import numpy as np
 
@@ -21,8 +20,8 @@ _TEXT_KEY = re.compile(rb'"(?:text|content)":\s*"')
 _TO_QUOTE = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*')
 # A key with plain quotes is a key: inside a JSON string its quotes would be escaped.
 _IDS = re.compile(rb'"token_ids":\s*\[([^\]]+)\]')
-_SECOND = (b'"index":1,', b'"index": 1,')
-"""In the events of a second answer; inside a text its quotes would be escaped."""
+_FIRST, _SECOND = ((b'"index":%d,' % n, b'"index": %d,' % n) for n in (0, 1))
+"""In the events of a first and of a second answer; inside a text the quotes would be escaped."""
 _BACKSLASH = ord("\\")
 
 
@@ -45,7 +44,7 @@ def read_stream(body: bytes, times_ns: Sequence[int], sizes: Sequence[int]) -> S
 
     ``error`` says of a stream that it brought an error, no end, no usage or no tokens.
     """
-    found = (None if any(mark in body for mark in _SECOND) else outline(body)) or one_by_one(body)
+    found = outline(body) or one_by_one(body)
     reads = np.searchsorted(np.asarray(sizes), np.asarray(found.starts, np.int64), side="right")
     arrived = np.asarray(times_ns, np.int64)[reads].tolist() if found.starts else []
     return Streamed(chunks_ns=arrived, answer=found.answer(), error=found.error or found.missing())
@@ -112,15 +111,17 @@ def outline(body: bytes) -> Found | None:
         if key is None:
             return None
         opening = body[start : key.end()]
+        if not any(mark in opening for mark in _FIRST) and any(mark in body for mark in _SECOND):
+            return None
         *pieces, last = body[key.end() :].split(b"\n\n" + opening)
         if body.count(b"\n", start) != 2 * len(pieces) + last.count(b"\n"):
             return None
         piece, *tail = last.split(b"\n\n")
         pieces.append(piece)
-        found.text = json.loads(b'"' + b"".join(map(_to_quote, pieces)) + b'"')
+        found.text = json.loads(b'"' + _inside(pieces) + b'"')
         found.take(_event(opening + piece))
-        steps = (len(piece) + len(opening) + 2 for piece in pieces)
-        *found.starts, after = accumulate(steps, initial=start)
+        lengths = np.fromiter(map(len, pieces), np.int64, len(pieces)) + len(opening) + 2
+        *found.starts, after = (start + np.append(0, np.cumsum(lengths))).tolist()
         _tail(found, tail, after)
     except ValueError:
         return None
@@ -128,7 +129,7 @@ def outline(body: bytes) -> Found | None:
         return None  # an event between the first and the last has one, and those were not read
     if ids := _IDS.findall(body):
         found.token_ids = json.loads(b"[" + b",".join(ids) + b"]")
-    return found
+    return found if len(ids) <= len(found.starts) else None  # else an event has several choices
 
 
 def _head(found: Found, body: bytes) -> tuple[int, int]:
@@ -155,6 +156,14 @@ def _tail(found: Found, parts: Sequence[bytes], start: int) -> None:
                 raise ValueError("more tokens")
             found.starts.append(start)
         start += len(part) + 2
+
+
+def _inside(pieces: Sequence[bytes]) -> bytes:
+    """All of :func:`_to_quote`, which is rarely needed: a quote after a backslash may be text."""
+    texts = [text for text, _ in [piece.split(b'"', 1) for piece in pieces]]
+    if b'\\"' in b'"'.join([*texts, b""]):
+        texts = [_to_quote(piece) for piece in pieces]
+    return b"".join(texts)
 
 
 def _to_quote(piece: bytes) -> bytes:
