@@ -84,7 +84,7 @@ class ServerSpec:
     @property
     def identity(self) -> dict[str, Json]:
         """The fields two servers must share to be one; waiting times do not count."""
-        fields = asdict(self)
+        fields = _fields(self)
         del fields["start_timeout_s"], fields["stop_timeout_s"]
         if not self.workarounds:  # a server without any is the one it was before there were any
             del fields["workarounds"]
@@ -296,8 +296,9 @@ class Point:
         Where it is known what vLLM resolves the speculative config to, that alone says how drafts
         are made, and the name of the method's file does not.
         """
-        fields = asdict(self)
+        fields = _fields(self)
         fields["server"] = self.server.identity
+        fields["sampling"], fields["load"] = _fields(self.sampling), _fields(self.load)
         del fields["warnings"]
         if self.server.speculative_resolved:
             del fields["method"], fields["gamma"], fields["trained_draft"]
@@ -350,6 +351,11 @@ class Point:
 
 
 _OF_ROLLOUTS = ("batch_prompts", "rescore", "poll_s", "policy_version")
+
+
+def _fields(value: Any) -> dict[str, Json]:
+    """By name, as they are: ``asdict`` copies every leaf, and takes ten times as long."""
+    return {f.name: getattr(value, f.name) for f in fields_of(value)}
 
 
 def _without_defaults(values: dict[str, Json], cls: type, names: tuple[str, ...]) -> None:

@@ -15,6 +15,10 @@ from sweeper.judge.output import OutputCheck, no_output_check, output_check
 from sweeper.judge.quality import QualityFigures, quality_figures
 from sweeper.judge.slices import Slice, slices
 from sweeper.judge.speedup import (
+    COST,
+    RATE,
+    TIME,
+    TPOT,
     Pair,
     Paired,
     pair,
@@ -80,6 +84,7 @@ def against(arm: Arm, base: Arm | None, seed: int, missing: str = NONE_HERE) -> 
     load, by_tpot = arm.planned.point.load, speedup_by(arm.planned.point) == BY_TPOT
     shared = load.stream and arm.planned.point.sampling.n > 1
     both = paired_batches(pairs) if load.batches else paired(pairs)
+    both.draw_ahead(RATE, TIME, TPOT, COST, seed=seed)
     return Against(
         speedup=both.speedup(by_tpot=by_tpot, seed=seed),
         request_time=both.request_time(seed=seed),

@@ -38,6 +38,14 @@ class Figure:
     high: float | None = None
     reason: str = ""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Dataclasses with slots are pickled field by field, in Python, and figures are many."""
+        return _figure, (self.value, self.low, self.high, self.reason)
+
+
+def _figure(value: float | None, low: float | None, high: float | None, reason: str) -> Figure:
+    return Figure(value=value, low=low, high=high, reason=reason)
+
 
 def one_thread() -> AbstractContextManager[object]:
     """Products as small as ours wait longer for a second thread than it saves."""
@@ -165,6 +173,16 @@ def drawn_sums(sums: Array, seed: int, resamples: int = RESAMPLES) -> Array:
             zip(missing, _draw(rows[list(missing.values())], seed, resamples), strict=True)
         )
     return np.stack([_DRAWN[key] for key in keys])
+
+
+def draw_ahead(tables: Iterable[Array], *, seed: int) -> None:
+    """Draw the columns of several tables that are about to be drawn: those of equally many rows in
+    one product, which takes half the time of one each."""
+    alike: dict[int, list[Array]] = {}
+    for table in tables:
+        alike.setdefault(len(table), []).append(table)
+    for some in alike.values():
+        drawn_sums(np.hstack(some), seed)
 
 
 _DRAWN: dict[tuple[int, int, bytes], Array] = {}

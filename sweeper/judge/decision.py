@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from sweeper.judge.against import OFF
 from sweeper.judge.bootstrap import Figure, forget, undefined
-from sweeper.judge.breakeven import break_even, curves, tokens_per_step
+from sweeper.judge.breakeven import break_even, curves, family, tokens_per_step
 from sweeper.judge.compare import Comparison
 from sweeper.judge.evidence import (
     candidates_answer,
@@ -73,13 +73,16 @@ def _decided(
     thresholds: Thresholds,
     seed: int,
 ) -> WorkloadVerdict:
+    families: dict[str, list[Comparison]] = {}
+    for one in candidates:
+        families.setdefault(family(one), []).append(one)
     cases = [
-        _case(c, baseline_of(c, group), at_all_loads, candidates, ranking, thresholds)
+        _case(c, baseline_of(c, group), at_all_loads, families[family(c)], ranking, thresholds)
         for c in candidates
         if c.number in ranking.speedups
     ]
     passing = [case for case in cases if case.passes]
-    chosen = _choose(passing, seed)
+    chosen = _choose(passing, ranking if len(passing) == len(cases) else None, seed)
     shown = chosen or max(cases, key=lambda case: (not case.against, case.speedup.value or 0.0))
     missing = tuple(
         f"{c.point.label} was not measured ({c.status}{': ' + c.reason if c.reason else ''})"
@@ -142,11 +145,12 @@ def _case(
     )
 
 
-def _choose(passing: Sequence[_Case], seed: int) -> _Case | None:
-    """The fastest; of those that cannot be told from it the one with the smallest γ."""
+def _choose(passing: Sequence[_Case], ranking: Ranking | None, seed: int) -> _Case | None:
+    """The fastest; of those that cannot be told from it the one with the smallest γ. ``ranking`` is
+    that of these, where it is known."""
     if not passing:
         return None
-    ranking = rank([case.one for case in passing], seed=seed)
+    ranking = ranking or rank([case.one for case in passing], seed=seed)
     alike = {c.number for c in (ranking.best, *ranking.tied) if c is not None}
     pool = [case for case in passing if case.one.number in alike]
     return min(pool, key=lambda case: (case.one.point.gamma, -(case.speedup.value or 0.0)))

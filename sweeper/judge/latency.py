@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.judge.bootstrap import Array, quantile, resample_sums
+from sweeper.judge.bootstrap import Array, draw_ahead, quantile, resample_sums
 from sweeper.measure.throughput import Throughput, throughput
 from sweeper.measure.times import (
     SHARED_STREAM,
@@ -21,6 +21,9 @@ from sweeper.measure.times import (
     ttft_ms,
 )
 from sweeper.values import Load, RequestRecord, Slo
+
+Codes = NDArray[np.integer[Any]]
+"""Numbers that stand for prompts, from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +75,6 @@ def latency(
     index: dict[str, int] = {}
     prompts = np.array([index.setdefault(r.prompt_id, len(index)) for r in good], dtype=np.int64)
 
-    def spread(values: Iterable[float | None], missing: str) -> Spread:
-        found = np.array(list(values), dtype=np.float64)  # None becomes NaN
-        there = ~np.isnan(found)
-        return spread_of(prompts[there], found[there], seed=seed, missing=why or missing)
-
     gaps = [chunk_gaps_ms(r) for r in good]
     all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64)
     of_gaps = np.repeat(prompts, np.array([len(each) for each in gaps], dtype=np.int64))
@@ -84,31 +82,50 @@ def latency(
     streamed = [r for r in good if r.chunk_ns]
     of_all = SHARED_STREAM if any(r.answers > 1 for r in streamed) else ""
     one_token = "no answer had two tokens" if streamed else not_streamed
+    measured = {
+        "ttft_ms": (map(ttft_ms, good), not_streamed),
+        "tpot_ms": (map(tpot_ms, good), of_all or one_token),
+        "e2e_ms": (map(e2e_ms, good), ""),
+        "queue_ms": ((r.queue_ms for r in good), silent),
+        "prefill_ms": ((r.prefill_ms for r in good), silent),
+        "decode_ms": ((r.decode_ms for r in good), silent),
+        "late_ms": (map(late_ms, good), "the load plans no times"),
+    }
+    found = {name: (*_known(prompts, v), missing) for name, (v, missing) in measured.items()}
+    found["chunk_gap_ms"] = (of_gaps, all_gaps, of_all or not_streamed)
+    draw_ahead((_sums(p, values) for p, values, _ in found.values() if len(values)), seed=seed)
+    spreads = {
+        name: spread_of(p, values, seed=seed, missing=why or missing)
+        for name, (p, values, missing) in found.items()
+    }
     return Latency(
         success_rate=len(good) / len(records) if records else None,
-        ttft_ms=spread(map(ttft_ms, good), not_streamed),
-        tpot_ms=spread(map(tpot_ms, good), of_all or one_token),
-        chunk_gap_ms=spread_of(of_gaps, all_gaps, seed=seed, missing=why or of_all or not_streamed),
-        e2e_ms=spread(map(e2e_ms, good), why),
-        queue_ms=spread((r.queue_ms for r in good), silent),
-        prefill_ms=spread((r.prefill_ms for r in good), silent),
-        decode_ms=spread((r.decode_ms for r in good), silent),
-        late_ms=spread(map(late_ms, good), "the load plans no times"),
         one_token=sum(1 for r in good if r.completion_tokens == 1),
         throughput=throughput(records, load, slo),
+        **spreads,
     )
 
 
-def spread_of(
-    prompts: NDArray[np.integer[Any]], values: Array, *, seed: int, missing: str
-) -> Spread:
+def _known(prompts: Codes, values: Iterable[float | None]) -> tuple[Codes, Array]:
+    """The values there are, and their prompts."""
+    every = np.array(list(values), dtype=np.float64)  # None becomes NaN
+    there = ~np.isnan(every)
+    return prompts[there], every[there]
+
+
+def _sums(prompts: Codes, values: Array) -> Array:
+    """The sum and the number of the values of each prompt that has one."""
+    numbers = np.bincount(prompts).astype(np.float64)
+    sums = np.column_stack([np.bincount(prompts, weights=values), numbers])
+    return sums[numbers > 0]
+
+
+def spread_of(prompts: Codes, values: Array, *, seed: int, missing: str) -> Spread:
     """The spread of ``values``, whose prompts are numbered; ``missing`` is the reason for none."""
     if not len(values):
         return Spread(reason=missing)
-    _, places = np.unique(prompts, return_inverse=True)  # of those that have a value
-    numbers = np.bincount(places).astype(np.float64)
-    sums = np.stack([np.bincount(places, weights=values), numbers], axis=1)
-    mean = resample_sums(sums, names=("sum", "n"), seed=seed).figure(lambda s: s["sum"] / s["n"])
+    drawn = resample_sums(_sums(prompts, values), names=("sum", "n"), seed=seed)
+    mean = drawn.figure(lambda s: s["sum"] / s["n"])
     ordered = np.sort(values)
     return Spread(
         count=len(values),

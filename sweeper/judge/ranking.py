@@ -15,14 +15,16 @@ from itertools import compress
 
 import numpy as np
 
-from sweeper.judge.bootstrap import Figure
+from sweeper.judge.bootstrap import Figure, draw_ahead
 from sweeper.judge.compare import Comparison
-from sweeper.judge.ratio import Ratio, critical, log_ratio
+from sweeper.judge.ratio import Ratio, critical, log_ratio, with_products
 from sweeper.judge.speedup import Paired
 from sweeper.judge.underload import BY_OUTPUT_RATE, BY_TPOT, WORK
 
 _POWERS = (1, -1, -1, 1)
 _SPEEDUPS = (1, -1, -1, 1, -1, 1, 1, -1)
+_AT_ONCE = 16
+"""Settings whose columns are drawn in one product: as many as stay in memory for sure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
     work = WORK[BY_TPOT if by_tpot else BY_OUTPUT_RATE]
     common = _common([p for _, p in arms], work)
     rows = [(c, p.of(common)) for c, p in arms]
-    ratios = {c.number: r for c, p in rows if isinstance(r := _speedup(p, work, seed), Ratio)}
+    ratios = {c.number: r for c, r in _speedups(rows, work, seed) if isinstance(r, Ratio)}
     rows = [(c, p) for c, p in rows if c.number in ratios]
     if not rows:
         return Ranking(best=None, tied=(), speedups={}, prompts=len(common))
@@ -66,7 +68,8 @@ def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
 
 def _common(arms: Sequence[Paired], work: Sequence[str]) -> tuple[str, ...]:
     """The prompts that all arms answered and timed, in the first one's order."""
-    known = [set(_timed(arm, _both(work))) for arm in arms]
+    timed = list(dict.fromkeys(tuple(_timed(arm, _both(work))) for arm in arms))
+    known = [set(one) for one in timed]
     return tuple(p for p in arms[0].prompts if all(p in one for one in known)) if arms else ()
 
 
@@ -78,8 +81,13 @@ def _both(work: Sequence[str]) -> tuple[str, ...]:
     return (*work, *(f"base_{name}" for name in work))
 
 
-def _speedup(arm: Paired, work: Sequence[str], seed: int) -> Ratio | Figure:
-    return log_ratio(arm.columns(*_both(work)), _POWERS, seed=seed)
+def _speedups(
+    rows: Sequence[tuple[Comparison, Paired]], work: Sequence[str], seed: int
+) -> Iterator[tuple[Comparison, Ratio | Figure]]:
+    for at in range(0, len(rows), _AT_ONCE):
+        tables = [(c, p.columns(*_both(work))) for c, p in rows[at : at + _AT_ONCE]]
+        draw_ahead((with_products(table) for _, table in tables), seed=seed)
+        yield from ((c, log_ratio(table, _POWERS, seed=seed)) for c, table in tables)
 
 
 def _between(

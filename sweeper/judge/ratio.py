@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, log
+from math import ceil, exp, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def log_ratio(
         return Ratio(value=value, error=0.0, prompts=prompts, t=np.zeros(resamples))
     first, second, factors = _products(table.shape[1])
     weights = exponents[first] * exponents[second] * factors
-    drawn = drawn_sums(np.hstack([table, table[:, first] * table[:, second]]), seed, resamples)
+    drawn = drawn_sums(with_products(table), seed, resamples)
     sums, products = drawn[: table.shape[1]], drawn[table.shape[1] :]
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = weights @ (products / (sums[first] * sums[second]))
@@ -83,13 +83,20 @@ def log_ratio(
     return Ratio(value=value, error=error, prompts=prompts, t=np.where(singular, np.inf, t))
 
 
+def with_products(table: Array) -> Array:
+    """The columns of ``table`` and the products of any two: what is drawn for its ratio."""
+    first, second, _ = _products(table.shape[1])
+    return np.hstack([table, table[:, first] * table[:, second]])
+
+
 def critical(family: Sequence[Ratio], level: float = LEVEL) -> float:
     """How many standard errors hold for all of ``family`` at once in ``level`` of the resamples."""
     prompts = min(one.prompts for one in family)
     if prompts < FEWEST_DRAWN:  # with Bonferroni's correction
         return float(stdtrit(prompts - 1, 1 - (1 - level) / (2 * len(family))))
     largest = np.maximum.reduce([one.t for one in family])
-    return float(np.quantile(largest, level, method="inverted_cdf"))
+    place = ceil(level * len(largest)) - 1
+    return float(np.partition(largest, place)[place])
 
 
 def _power(total: Array, exponents: Array) -> float:

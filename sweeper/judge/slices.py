@@ -9,7 +9,7 @@ from typing import Literal
 
 from sweeper.judge.acceptance import Rates, quantities, rates
 from sweeper.judge.bootstrap import Array, Figure, undefined
-from sweeper.judge.speedup import Paired
+from sweeper.judge.speedup import RATE, TIME, TPOT, Paired
 from sweeper.values import RequestRecord
 
 LENGTHS = (64, 256, 1024)
@@ -67,6 +67,8 @@ def _by_category(
         part = [good[at] for at in places]
         mine = both and both.of(dict.fromkeys(r.prompt_id for r in part))
         none = undefined(reason)
+        if mine:
+            mine.draw_ahead(RATE, TIME, TPOT, seed=seed)
         yield Slice(
             of="category",
             name=name or "without category",

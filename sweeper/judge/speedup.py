@@ -16,11 +16,12 @@ from sweeper.judge.bootstrap import (
     RESAMPLES,
     Array,
     Figure,
+    draw_ahead,
     resample_sums,
     sum_by_prompt,
     undefined,
 )
-from sweeper.judge.ratio import ratio
+from sweeper.judge.ratio import ratio, with_products
 from sweeper.values import RequestRecord
 
 Pair = tuple[RequestRecord, RequestRecord]
@@ -31,6 +32,11 @@ OF_ARM = ("s", "tokens", "decode_s", "emitted", "steps")
 first to last token, the tokens after the first, and decode steps: these last three are of decoding,
 and NaN where a request does not tell."""
 COLUMNS = (*(f"base_{name}" for name in OF_ARM), *OF_ARM)
+RATE = ("tokens", "s", "base_tokens", "base_s")
+TIME = ("base_s", "s")
+TPOT = ("base_decode_s", "base_emitted", "decode_s", "emitted")
+COST = ("decode_s", "steps", "base_decode_s", "base_steps")
+"""The columns of a figure each: output rate, request time, TPOT and the cost of a step."""
 _DECODE = slice(OF_ARM.index("decode_s"), None)
 
 
@@ -62,23 +68,26 @@ class Paired:
 
     def output_rate(self, *, seed: int, resamples: int = RESAMPLES) -> Figure:
         """Candidate's tokens per second over the baseline's: the table's speed-up."""
-        table = self.columns("tokens", "s", "base_tokens", "base_s")
-        return ratio(table, (1, -1, -1, 1), seed=seed, resamples=resamples)
+        return ratio(self.columns(*RATE), (1, -1, -1, 1), seed=seed, resamples=resamples)
 
     def request_time(self, *, seed: int) -> Figure:
         """The baseline's summed request time over the candidate's; above 1 is faster."""
-        return ratio(self.columns("base_s", "s"), (1, -1), seed=seed)
+        return ratio(self.columns(*TIME), (1, -1), seed=seed)
 
     def tpot(self, *, seed: int) -> Figure:
         """The baseline's time per output token after the first over the candidate's."""
-        table = self.columns("base_decode_s", "base_emitted", "decode_s", "emitted")
         missing = "decode time was not measured: the answers were not streamed"
-        return _known(table, (1, -1, -1, 1), missing, seed)
+        return _known(self.columns(*TPOT), (1, -1, -1, 1), missing, seed)
 
     def step_cost(self, *, seed: int) -> Figure:
         """Seconds of a candidate's decode step over those of the baseline's."""
-        table = self.columns("decode_s", "steps", "base_decode_s", "base_steps")
-        return _known(table, (1, -1, -1, 1), "no decode steps and times per request", seed)
+        missing = "no decode steps and times per request"
+        return _known(self.columns(*COST), (1, -1, -1, 1), missing, seed)
+
+    def draw_ahead(self, *figures: tuple[str, ...], seed: int) -> None:
+        """What figures of these columns draw, at once, where all prompts tell everything."""
+        tables = [self.columns(*names) for names in figures]
+        draw_ahead([with_products(t) for t in tables if np.isfinite(t).all()], seed=seed)
 
 
 def _known(table: Array, powers: tuple[int, ...], missing: str, seed: int) -> Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,8 +17,6 @@ Array = NDArray[np.float64]
 WINDOWS = 10
 SHORTEST = 128
 """Upper end of the first length bucket in tokens; each further one is twice as long."""
-_LONGEST = 40
-"""Doublings of it that are looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +36,20 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """One entry a verify step, or a request where steps are not reported: where it lies, in
-    seconds of the point and in tokens of its sequence, and what it counts for."""
+    """One entry a verify step, or a request where steps are not reported: whose of the
+    ``requests`` it is, how far into its decoding, from 0 to 1, and what it counts for."""
 
-    second: Array
-    length: Array
+    requests: Sequence[RequestRecord]
+    whose: NDArray[np.int64]
+    share: Array
     steps: Array
     drafted: Array
     accepted: Array
+
+    def between(self, start: Iterable[int], length: Iterable[int]) -> Array:
+        """Where each step lies of what begins and lasts so long for each request."""
+        begins, lasts = (np.array(list(one), dtype=np.float64) for one in (start, length))
+        return begins[self.whose] + self.share * lasts[self.whose]
 
 
 def over_time(records: Sequence[RequestRecord], windows: int = WINDOWS) -> tuple[Window, ...]:
@@ -55,7 +59,10 @@ def over_time(records: Sequence[RequestRecord], windows: int = WINDOWS) -> tuple
         return ()
     start = min(r.sent_ns for r in records) / 1e9
     width = (max(r.done_ns for r in records) / 1e9 - start) / windows or 1.0
-    at = np.clip(((found.second - start) / width).astype(np.int64), 0, windows - 1)
+    firsts = [r.sent_ns if r.first_ns is None else r.first_ns for r in found.requests]
+    lasts = [r.done_ns - first for r, first in zip(found.requests, firsts, strict=True)]
+    second = found.between(firsts, lasts) / 1e9
+    at = np.clip(((second - start) / width).astype(np.int64), 0, windows - 1)
     ends = [(start + i * width, start + (i + 1) * width) for i in range(windows)]
     return _summed(found, at, ends)
 
@@ -63,8 +70,12 @@ def over_time(records: Sequence[RequestRecord], windows: int = WINDOWS) -> tuple
 def by_length(records: Sequence[RequestRecord]) -> tuple[Window, ...]:
     """Buckets of prompt and answer so far, up to 128 tokens, 256, 512 and so on; no empty ones."""
     found = _steps(records)
-    edges = [SHORTEST * 2**n for n in range(_LONGEST)]
-    at = np.searchsorted(edges, found.length, side="right")
+    length = found.between(
+        (r.prompt_tokens or 0 for r in found.requests),
+        (r.completion_tokens or 0 for r in found.requests),
+    )
+    at = np.maximum(np.frexp(length / SHORTEST)[1], 0)  # how often SHORTEST must be doubled
+    edges = [SHORTEST * 2**n for n in range(at.max(initial=0) + 1)]
     windows = _summed(found, at, list(zip((0, *edges), edges, strict=False)))
     return tuple(windows[n] for n in np.unique(at))
 
@@ -89,28 +100,21 @@ def _steps(records: Sequence[RequestRecord]) -> _Steps:
     between the first token and the last; of a request without such arrays, its end.
     """
     drafting = [(r, r.spec) for r in records if not r.error and r.spec and r.spec.drafted]
-    spans = np.array([_span(r) for r, _ in drafting], dtype=np.float64).reshape(-1, 4)
     columns = tuple(zip(*(_counts(spec) for _, spec in drafting), strict=True)) or ((), (), ())
     drafted, accepted = (flat(c).astype(np.float64) for c in columns[1:])
     each = np.array([len(one) for one in columns[1]], dtype=np.int64)
-    begin, end, prompt, answer = np.repeat(spans, each, axis=0).T
-    firsts = np.repeat(np.cumsum(each) - each, each)
-    share = (np.arange(len(drafted)) - firsts + 0.5) / np.repeat(each, each)
+    whose = np.repeat(np.arange(len(each)), each)
+    share = (np.arange(len(drafted)) - (np.cumsum(each) - each)[whose] + 0.5) / each[whose]
     whole = np.array([spec.per_step_drafted is None for _, spec in drafting], dtype=bool)
-    share[np.repeat(whole, each)] = 1.0
+    share[whole[whose]] = 1.0
     return _Steps(
-        second=(begin + share * (end - begin)) / 1e9,
-        length=prompt + share * answer,
-        steps=np.repeat(np.array(columns[0], dtype=np.float64), each),
+        requests=[record for record, _ in drafting],
+        whose=whose,
+        share=share,
+        steps=np.array(columns[0], dtype=np.float64)[whose],
         drafted=drafted,
         accepted=accepted,
     )
-
-
-def _span(record: RequestRecord) -> tuple[int, int, int, int]:
-    """First token and last byte, ns; tokens of the prompt and of the answer."""
-    first = record.sent_ns if record.first_ns is None else record.first_ns
-    return first, record.done_ns, record.prompt_tokens or 0, record.completion_tokens or 0
 
 
 def _counts(spec: SpecCounts) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
