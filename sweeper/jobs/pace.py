@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sweeper.values import Event
@@ -10,20 +11,24 @@ from sweeper.values import Event
 
 @dataclass(slots=True, kw_only=True)
 class Pace:
-    """Sums over the requests that ended so far. ``seconds`` are those of the requests, or of the
-    clock since ``began`` where they are ``overlapping``."""
+    """Sums over the requests that ended so far. ``seconds`` are those of the requests, or where
+    they are ``overlapping`` those of the clock ``now`` since it ``began``."""
 
     overlapping: bool = False
-    began: float = field(default_factory=time.monotonic)
+    now: Callable[[], float] = time.monotonic
+    began: float = field(init=False)
     seconds: float = 0.0
     tokens: int = 0
     accepted: int = 0
     drafted: int = 0
 
+    def __post_init__(self) -> None:
+        self.began = self.now()
+
     def add(self, event: Event) -> None:
         """Take a request that ended."""
         alone = self.seconds + event.request_s
-        self.seconds = time.monotonic() - self.began if self.overlapping else alone
+        self.seconds = self.now() - self.began if self.overlapping else alone
         self.tokens += event.tokens
         self.accepted += event.accepted
         self.drafted += event.drafted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -38,7 +38,8 @@ class Watch:
     points: Sequence[PlannedPoint]
     servers: int
     expected_s: float = 0.0
-    began: float = field(default_factory=time.monotonic)
+    now: Callable[[], float] = time.monotonic
+    began: float = field(init=False)
     errors: dict[str, list[str]] = field(default_factory=dict)
     _live: Live | None = None
     _starts: list[float] = field(default_factory=list)
@@ -47,13 +48,16 @@ class Watch:
     _took: dict[int | None, float] = field(default_factory=dict)
     _told: dict[int | None, int] = field(default_factory=dict)
     _in_point: int = 0
-    _pace: Pace = field(default_factory=Pace)
+    _pace: Pace = field(init=False)
     _ended: set[int | None] = field(default_factory=set)
     _failed: int = 0
     _status: str = ""
     _last_line: float = 0.0
     _jobs: dict[str, Event] = field(default_factory=dict)
     _walls: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.began, self._pace = self.now(), Pace(now=self.now)
 
     @property
     def jobs_seen(self) -> bool:
@@ -113,8 +117,10 @@ class Watch:
             self._say(job_line(event))
 
     def _start_point(self, event: Event) -> None:
-        self._in_point, self._last_line = 0, time.monotonic()
-        self._pace = Pace(overlapping=self._planned(event.point).point.load.overlapping)
+        self._in_point, self._last_line = 0, self.now()
+        self._pace = Pace(
+            now=self.now, overlapping=self._planned(event.point).point.load.overlapping
+        )
         self._told[event.point] = event.total
         self._status = f"{self._name(event.point)}: {self._of(event)} requests"
 
@@ -128,7 +134,7 @@ class Watch:
         else:  # how many are under way together is not known
             self._took[event.point] = self._pace.seconds
         self._status = f"{self._name(event.point)}: {self._of(event)} requests{self._pace.words}"
-        if time.monotonic() - self._last_line > _LINE_EVERY_S and not self._live:
+        if self.now() - self._last_line > _LINE_EVERY_S and not self._live:
             self._say(self._status, left=True)
 
     def _end_point(self, event: Event) -> None:
@@ -170,7 +176,7 @@ class Watch:
 
     def _say(self, text: str, style: str = "", *, left: bool = False) -> None:
         self._status = text.partition("\n")[0]
-        self._last_line = time.monotonic()
+        self._last_line = self.now()
         line = f"{time.strftime('%H:%M:%S')} {text}{self._left() if left else ''}"
         self.console.print(Text(line, style=style), soft_wrap=True)
 
@@ -202,7 +208,7 @@ class Watch:
             mean = sum(self._walls) / len(self._walls)
             return (len(self.points) - len(self._ended)) * mean / running
         if not self._sent or not self._starts:
-            left = self.expected_s - (time.monotonic() - self.began)
+            left = self.expected_s - (self.now() - self.began)
             return left if self.expected_s and not self._jobs else None
         requests = max(0, self._total - self._done)
         starts = max(0, self.servers - self._begun)
@@ -213,7 +219,7 @@ class Watch:
         if self._jobs:
             return self._view_jobs()
         grid = Table.grid(padding=(0, 1))
-        total, elapsed = self._total, clock(time.monotonic() - self.began)
+        total, elapsed = self._total, clock(self.now() - self.began)
         done = Table.grid(padding=(0, 1))
         done.add_row(
             ProgressBar(total=max(1, total), completed=self._done, width=20),
@@ -231,7 +237,7 @@ class Watch:
 
     def _view_jobs(self) -> Table:
         table = job_table(self._jobs.values())
-        elapsed = clock(time.monotonic() - self.began)
+        elapsed = clock(self.now() - self.began)
         points = f"{len(self._ended)}/{len(self.points)} points"
         table.caption = f"{points}, {elapsed} elapsed{self._left()}"
         table.caption_justify = "left"

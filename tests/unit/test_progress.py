@@ -29,8 +29,18 @@ def points(load: Load | None = None) -> tuple[PlannedPoint, ...]:
     return plan([Job(number=0, overrides=(), point=one)], baseline="shared").points
 
 
-def watching(expected_s: float = 0.0, load: Load | None = None) -> Watch:
-    return Watch(Console(file=io.StringIO(), width=80), points(load), 2, expected_s)
+class Clock:
+    """It stands still until it is moved."""
+
+    seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def watching(expected_s: float = 0.0, load: Load | None = None, now: Clock | None = None) -> Watch:
+    console = Console(file=io.StringIO(), width=80)
+    return Watch(console, points(load), 2, expected_s, now=now or Clock())
 
 
 def lines(watch: Watch) -> list[str]:
@@ -116,7 +126,11 @@ def test_nothing_is_repeated_when_nothing_failed() -> None:
 
 
 def test_before_anything_is_known_the_estimate_says_what_is_left() -> None:
-    assert drawn(watching(expected_s=300.5))[1] == "time 0s, about 5m00s left"
+    now = Clock()
+    watch = watching(expected_s=300.5, now=now)
+    assert drawn(watch)[1] == "time 0s, about 5m00s left"
+    now.seconds += 61.0
+    assert drawn(watch)[1] == "time 1m01s, about 3m59s left"
     assert drawn(watching())[1] == "time 0s"
 
 
@@ -133,14 +147,15 @@ def test_requests_that_overlap_share_the_time_that_is_left() -> None:
     "load", [Load(name="open", rate=2.0), Load(name="ramp", ramp_from=1, ramp_to=8, duration_s=60)]
 )
 def test_the_time_left_of_an_open_load_is_by_what_ended_so_far(load: Load) -> None:
-    watch = watching(load=load)
+    now = Clock()
+    watch = watching(load=load, now=now)
     watch(Event(kind="server_starting", server="none on m"))
     watch(Event(kind="server_ready", server="none on m", seconds=40.0))
     watch(Event(kind="point_started", point=0, total=6))
-    watch._pace.began -= 3.0  # three answers of 2 s each came back in 3 s
-    for done in (1, 2, 3):
+    for done in (1, 2, 3):  # answers of 2 s each, one a second
+        now.seconds += 1.0
         watch(request(0, done))
-    assert drawn(watch)[1] == "time 0s, about 49s left"  # nine more, one a second, one start
+    assert drawn(watch)[1] == "time 3s, about 49s left"  # nine more, one a second, one start
 
 
 def sent(dataset: Dataset, sampling: Sampling, load: Load, total: int, done: int) -> str:

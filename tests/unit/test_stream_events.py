@@ -6,13 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sweeper.drive.events import Found, one_by_one, outline, read_stream
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4}
 END = b"data: [DONE]\n\n"
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no fault."""
 
 
 def event(value: Any, *, compact: bool = True) -> bytes:
@@ -128,7 +130,7 @@ def asked(found: Found) -> tuple[Any, ...]:
     return found.starts, found.answer(), found.error
 
 
-@settings(deadline=None)  # a busy machine is no fault
+@BUSY
 @given(texts=TEXTS, kind=st.sampled_from(["plain", "chat"]), ids=st.booleans())
 def test_the_outline_reads_what_reading_every_event_reads(
     texts: list[str], kind: str, ids: bool
@@ -148,7 +150,7 @@ def test_the_outline_reads_what_reading_every_event_reads(
     assert quick.text == "".join(texts)
 
 
-@settings(deadline=None)
+@BUSY
 @given(
     st.lists(
         st.sampled_from([

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -144,14 +145,14 @@ def test_a_beat_counts_anew_at_every_point_and_by_the_clock_where_requests_overl
     tmp_path: Path,
 ) -> None:
     heart = Heartbeat(GroupFolder(tmp_path), "7", overlapping={1})
-    ended = Event(kind="request_done", point=0, done=1, total=6, tokens=20, request_s=2.0)
+    ended = Event(kind="request_done", point=0, done=1, total=6, tokens=20, request_s=9999.0)
     heart(Event(kind="point_started", point=0, total=6))
     heart(ended)
-    assert (heart.beat.tokens, heart.beat.seconds) == (20, 2.0)
+    assert (heart.beat.tokens, heart.beat.seconds) == (20, 9999.0)
     heart(Event(kind="point_started", point=1, total=6))
     assert (heart.beat.tokens, heart.beat.seconds) == (0, 0.0)
     heart(replace(ended, point=1))
-    assert heart.beat.tokens == 20 and 0 < heart.beat.seconds < 2.0
+    assert heart.beat.tokens == 20 and 0 < heart.beat.seconds < 9999.0
 
 
 def test_a_result_that_comes_late_is_waited_for(made: tuple[SweepFolder, Sweep]) -> None:
@@ -194,11 +195,11 @@ def test_silent_for_its_time_limit_and_the_grace_is_lost(
     add_attempt(home, Attempt(job="7_0", submitted_at=0.0, limit_s=0.2))
     began = time.monotonic()
     status, reason, _ = watched(made, Queue(answer))
-    assert time.monotonic() - began > 0.25
-    assert (status, reason) == (
-        "lost",
-        f"job 7_0 {says}, but its group has been silent for 0 s, before this point began",
-    )
+    took = time.monotonic() - began
+    assert took > 0.25 and status == "lost"
+    said = f"job 7_0 {says}, but its group has been silent for (\\d+) s, before this point began"
+    silent = re.fullmatch(said, reason)
+    assert silent and int(silent.group(1)) <= round(took)
 
 
 def test_a_pending_job_may_be_silent(made: tuple[SweepFolder, Sweep]) -> None:
