@@ -31,7 +31,7 @@ def chromium(width: int = 1400, height: int = 900) -> Iterator[Any]:
         driver.quit()
 
 
-def until(condition: Callable[[], Any], seconds: float = 20) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
     """What ``condition`` says as soon as that is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

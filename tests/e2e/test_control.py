@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 
-from sweeper.serve.process import free_port
-from tests.e2e.running import ENGINE, command, environment, only_sweep, read, run, wait_until
+from tests.e2e.running import (
+    ENGINE,
+    command,
+    environment,
+    only_sweep,
+    own_port,
+    read,
+    run,
+    wait_for_server,
+)
 
 LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
 ASKED = {"method": "ngram", "num_speculative_tokens": 2} | LOOKUP
@@ -20,27 +29,22 @@ ASKED = {"method": "ngram", "num_speculative_tokens": 2} | LOOKUP
 @contextmanager
 def synthetic_server(tmp_path: Path) -> Iterator[list[str]]:
     """It resolves its acceptance to be synthetic; the command that attaches to it."""
-    port = free_port()
-    engine = [*command(outputs=tmp_path)[:1], str(ENGINE), "--model", "m", "--port", str(port)]
+    engine = [sys.executable, str(ENGINE), "--model", "m"]
     engine += ["--speculative-config", json.dumps(ASKED), "--served-model-name", "mine"]
     engine += ["--per-request-spec-decode-metrics", "detailed"]
-    argv = command(
-        "server=external",
-        f"server.base_url=http://127.0.0.1:{port}",
-        "method=ngram",
-        "gamma=2",
-        "dataset.limit=2",
-        outputs=tmp_path,
-    )
-    log = tmp_path / "engine.log"
+    argv = command("server=external", "method=ngram", "gamma=2", "dataset.limit=2",
+                   outputs=tmp_path)  # fmt: skip
+    argv = [a for a in argv if not a.startswith("server.command")]
     env = environment({"synthetic": True}) | {"VLLM_SERVER_DEV_MODE": "1"}
     with (
-        log.open("w") as out,
-        subprocess.Popen(engine, env=env, stdout=out) as server,
+        own_port() as port,
+        subprocess.Popen(
+            [*engine, "--port", str(port)], env=env, stdout=subprocess.DEVNULL
+        ) as server,
     ):
         try:
-            assert wait_until(lambda: "startup complete" in log.read_text(), 15)
-            yield [a for a in argv if not a.startswith("server.command")]
+            wait_for_server(server, port)
+            yield [*argv, f"server.base_url=http://127.0.0.1:{port}"]
         finally:
             server.kill()
 

@@ -6,20 +6,17 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from sweeper.drive.datasets import describe
 from sweeper.judge.compare import compare
 from sweeper.quality.__main__ import main
-from sweeper.serve.process import free_port
 from sweeper.store import SweepFolder, to_json
-from tests.e2e.running import ENGINE
+from tests.e2e.running import ENGINE, own_port, wait_for_server
 from tests.unit.sweeps import Made, folder, point, record
 
 TASTE = {
@@ -44,23 +41,21 @@ ANSWERS = {
 @contextmanager
 def judge(**faults: object) -> Iterator[str]:
     """The address of a server that answers as TASTE says."""
-    port = free_port()
     command = [sys.executable, str(ENGINE), "--model", "m", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--served-model-name", "judge", "--fake-step-ms", "0.2"]
+    command += ["--served-model-name", "judge", "--fake-step-ms", "0.2"]
     env = os.environ | {"FAKE_ENGINE": json.dumps({"answers": TASTE} | faults)}
     env["VLLM_API_KEY"] = "key-of-the-judge"
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(500):
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/health", timeout=10)
-                break
-            except httpx.ConnectError:
-                time.sleep(0.02)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.kill()
-        process.wait()
+    with (
+        own_port() as port,
+        subprocess.Popen(
+            [*command, "--port", str(port)], env=env, stdout=subprocess.DEVNULL
+        ) as process,
+    ):
+        try:
+            wait_for_server(process, port)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.kill()
 
 
 def sweep(path: Path, url: str, answers: Mapping[str, str] = ANSWERS) -> SweepFolder:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,6 +23,7 @@ from sweeper.errors import PublishError
 from sweeper.report.mlflow import default_tracking_uri, found_again, publish
 from sweeper.report.outcome import write_report
 from sweeper.store import SweepFolder
+from tests.e2e.running import PATIENT_S, own_port
 from tests.unit.sweeps import CHAT, Made, counts, folder, point, record
 
 pytestmark = [
@@ -313,23 +312,21 @@ def wait_for(condition: Any, seconds: float = 120) -> None:
 @contextmanager
 def served(outputs: Path) -> Iterator[str]:
     """The pages of ``python -m sweeper.ui``; its whole process group is stopped at the end."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    arguments = command("sweeper.ui", "--outputs", outputs, "--port", port)
-    process = subprocess.Popen(arguments, start_new_session=True, stderr=subprocess.DEVNULL)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=30)
+    with own_port() as port:
+        arguments = command("sweeper.ui", "--outputs", outputs, "--port", port)
+        process = subprocess.Popen(arguments, start_new_session=True, stderr=subprocess.DEVNULL)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=PATIENT_S)
 
 
 def fetched(address: str) -> bytes:
     try:
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=PATIENT_S) as answer:
             return bytes(answer.read())
-    except (urllib.error.URLError, ConnectionError):
+    except OSError:  # not there yet
         return b""
 
 

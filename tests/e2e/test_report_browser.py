@@ -180,8 +180,14 @@ def test_the_command_is_copied(browser: Any, written: Path) -> None:
         {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]},
     )
     button = find(browser, ".copy")
+    browser.execute_script(
+        "const button = arguments[0]; window.said = [];"  # it says so for two seconds only
+        "new MutationObserver(() => window.said.push(button.textContent))"
+        ".observe(button, {childList: true})",
+        button,
+    )
     button.click()
-    assert until(lambda: button.text == "Copied")
+    assert until(lambda: "Copied" in browser.execute_script("return window.said"))
     pasted = "navigator.clipboard.readText().then(arguments[0], e => arguments[0](String(e)))"
     assert browser.execute_async_script(pasted) == COMMAND
 

@@ -13,8 +13,15 @@ import pytest
 from sweeper import store
 from sweeper.judge.compare import Comparison, compare
 from sweeper.judge.repeats import Repeats
-from sweeper.serve.process import free_port, is_listening
-from tests.e2e.running import ENGINE, command, environment, only_sweep, run, wait_until
+from tests.e2e.running import (
+    ENGINE,
+    command,
+    environment,
+    only_sweep,
+    own_port,
+    run,
+    wait_for_server,
+)
 
 ROLLOUT = ("load=rollout", "dataset=rollout", "dataset.limit=4", "sampling.max_tokens=40")
 MENDED = "server.workarounds=[vllm-55005]"
@@ -29,7 +36,8 @@ def swept(tmp_path: Path, *overrides: str, **faults: object) -> tuple[str, list[
 
 def test_batches_are_timed_counted_and_scored_again(tmp_path: Path) -> None:
     wanted = ("server=rollout", "method=ngram", "load.poll_s=0.01", MENDED)
-    out, (base, drafted) = swept(tmp_path, *wanted, start_log=IN_FORCE)
+    # The second look is sent when the first was noted; one more may be for series.jsonl.
+    out, (base, drafted) = swept(tmp_path, *wanted, start_log=IN_FORCE, batches_seen=3)
     folder = only_sweep(tmp_path)
     planned = store.read_sweep(folder).plan.points[1]
     batches = folder.point(planned).batches()
@@ -107,16 +115,21 @@ def test_a_server_that_fails_a_batch_fails_the_point(tmp_path: Path) -> None:
 def test_an_attached_server_with_other_settings_fails_the_point(
     tmp_path: Path, dev_mode: str, how: str
 ) -> None:
-    port, config = free_port(), {"method": "ngram", "num_speculative_tokens": 3}
+    config = {"method": "ngram", "num_speculative_tokens": 3}
     engine = [sys.executable, str(ENGINE), "--model", "m", "--served-model-name", "theirs"]
-    engine += ["--port", str(port), "--speculative-config", json.dumps(config)]
+    engine += ["--speculative-config", json.dumps(config)]
     argv = command(*ROLLOUT, "method=ngram", "gamma=4", "baseline=off", outputs=tmp_path)
     argv = [token for token in argv if not token.startswith("server.command=")]
-    argv += ["server=external", f"server.base_url=http://127.0.0.1:{port}"]
     env = environment() | {"VLLM_SERVER_DEV_MODE": dev_mode}
-    with subprocess.Popen(engine, env=env, stdout=subprocess.DEVNULL) as server:
+    with (
+        own_port() as port,
+        subprocess.Popen(
+            [*engine, "--port", str(port)], env=env, stdout=subprocess.DEVNULL
+        ) as server,
+    ):
+        argv += ["server=external", f"server.base_url=http://127.0.0.1:{port}"]
         try:
-            assert wait_until(lambda: is_listening(port))
+            wait_for_server(server, port)
             assert run(argv).status == 1
         finally:
             server.kill()

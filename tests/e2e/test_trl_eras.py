@@ -20,7 +20,7 @@ from sweeper.serve import trl_serve
 from sweeper.serve.session import Session, serve
 from sweeper.store import ServerFolder
 from sweeper.values import ServerSpec
-from tests.e2e.running import ROOT, command, only_sweep, run
+from tests.e2e.running import PATIENT_S, ROOT, command, only_sweep, run
 
 STAND_IN = ROOT / "tests" / "fakes" / "trl_server"
 IN_FORCE = ["sweeper: work-around vllm-55005 in force (pid 1)"]
@@ -78,7 +78,7 @@ def started(folder: Path, trl: str, *args: str, **faults: object) -> Iterator[Se
                 ("PYTHONPATH", environment_with(folder, trl)),
                 ("FAKE_ENGINE", json.dumps(faults)),
             ),
-            start_timeout_s=20.0,
+            start_timeout_s=PATIENT_S,
         ),
         ServerFolder(folder),
     ) as session:

@@ -22,6 +22,7 @@ steps without a draft, T tokens cut at the end. Faults: environment variable ``F
     seeded_parts_kill (more prompt tokens with a seed in one step end a CPU engine)
     no_profiler (a server that knows no --profiler-config)
     wrong_logprobs (nats, of rollout batches)
+    batches_seen (a batch goes on after so many reads of /metrics while all of it was under way)
     ignore_sigterm  sigterm_waits_for_streams (as vLLM without --shutdown-timeout)  spawn_child
     when_gamma (the faults are for the server with this many draft tokens, 0 for the baseline)
     acceptance, coverage (probabilities)  draft_ms (a drafted token)  answers {in prompt: text}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MET = "met"
@@ -32,6 +33,7 @@ class Company:
     def __init__(self, wanted: int) -> None:
         self.wanted, self.running, self.most = wanted, 0, 0
         self._enough = asyncio.Event()
+        self._watched: list[_Watched] = []
 
     async def join(self) -> None:
         self.running += 1
@@ -42,3 +44,25 @@ class Company:
 
     def leave(self) -> None:
         self.running -= 1
+
+    def watched(self, together: int, looks: int) -> asyncio.Event:
+        """Set after so many looks at a time when so many were under way."""
+        one = _Watched(together, looks)
+        self._watched.append(one)
+        if not looks:
+            one.seen.set()
+        return one.seen
+
+    def look(self) -> None:
+        """Somebody reads how many are under way."""
+        for one in self._watched:
+            one.looks -= self.running >= one.together
+            if one.looks <= 0:
+                one.seen.set()
+
+
+@dataclass(slots=True)
+class _Watched:
+    together: int
+    looks: int
+    seen: asyncio.Event = field(default_factory=asyncio.Event)

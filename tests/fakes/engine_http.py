@@ -117,6 +117,7 @@ class Server:
             lines.append(f"vllm:{name}{labels} {float(value)}")
             if name.endswith("_total"):
                 lines.append(f"vllm:{name.removesuffix('_total')}_created{labels} {self.started}")
+        self.core.company.look()
         lines.append(f"fake:most_requests_running {self.core.company.most}")
         return web.Response(text="\n".join(lines) + "\n")
 

@@ -34,7 +34,8 @@ async def batch(engine: Core, admit: Admit, body: dict[str, Any], number: int) -
         for sample in range(body.get("n", 1)):
             seed = None if body.get("seed") is None else body["seed"] + sample
             jobs.append(admit(body | {"prompt": prompt, "seed": seed}, False, number))
-    await asyncio.gather(*(_run(engine, job) for job in jobs))
+    seen = engine.company.watched(len(jobs), FAULTS.get("batches_seen", 0))
+    await asyncio.gather(*(_run(engine, job, seen) for job in jobs))
     prompts = sum(len(job.body["prompt"]) for job in jobs)
     answers = sum(len(job.tokens) for job in jobs)
     return {
@@ -44,10 +45,10 @@ async def batch(engine: Core, admit: Admit, body: dict[str, Any], number: int) -
     }
 
 
-async def _run(engine: Core, job: Job) -> None:
+async def _run(engine: Core, job: Job, seen: asyncio.Event) -> None:
     async with aclosing(engine.run(job)) as running:
         async for _ in running:
-            pass
+            await seen.wait()
 
 
 def _choice(index: int, job: Job) -> dict[str, Any]:
