@@ -82,7 +82,7 @@ def latency(
     streamed = [r for r in good if r.chunk_ns]
     of_all = SHARED_STREAM if any(r.answers > 1 for r in streamed) else ""
     one_token = "no answer had two tokens" if streamed else not_streamed
-    measured = {
+    measured: dict[str, tuple[Iterable[float | None], str]] = {
         "ttft_ms": (map(ttft_ms, good), not_streamed),
         "tpot_ms": (map(tpot_ms, good), of_all or one_token),
         "e2e_ms": (map(e2e_ms, good), ""),
