@@ -41,8 +41,8 @@ def check_prompts(point: Point, prompts: Sequence[Prompt]) -> Findings:
             *_too_long(point, target, flags, prompts),
         ),
         warnings=tuple(
-            f"{count} prompts have {what}, and the target's chat template does not show them: the "
-            "model reads these prompts without"
+            f"the target's chat template does not show {what}: the model reads {count} of "
+            f"{len(prompts)} prompts without theirs"
             for what, count in unshown(target.folder, prompts, flags)
         ),
     )
