@@ -130,7 +130,7 @@ DEFECTS: tuple[Defect, ...] = (
         consequence=(
             "a repeated prompt of a length one above a multiple of the cache's block gets one "
             "verify step whose drafts are never accepted; acceptance of repeats is a little low "
-            "(server.args.enable_prefix_caching=false avoids it)"
+            "(+server.args.enable_prefix_caching=false avoids it)"
         ),
         reference="vllm#50518",
     ),
@@ -152,7 +152,7 @@ DEFECTS: tuple[Defect, ...] = (
         condition=block_draft_cached,
         consequence=(
             "dflash and dspark draft worse after a hit in the prefix cache; "
-            "measure them with server.args.enable_prefix_caching=false"
+            "measure them with +server.args.enable_prefix_caching=false"
         ),
         reference="vllm#47926",
     ),

@@ -73,7 +73,7 @@ def _refused(
     for prompt, reason in refusals(target.folder, prompts, flags):
         yield (
             f"{_place(point, prompt)}: the target's chat template refuses the messages: {reason}; "
-            "change them, or give a template that takes them with server.args.chat_template=FILE"
+            "change them, or give a template that takes them with +server.args.chat_template=FILE"
         )
 
 

@@ -143,7 +143,7 @@ def test_a_refused_prompt_is_a_mistake_with_its_line(tmp_path: Path) -> None:
     found = check_prompts(asked, [prompt(USER), prompt(USER, system, USER, line=2)])
     assert found.mistakes == (
         "/chat:2: the target's chat template refuses the messages: no system; change them, or give "
-        "a template that takes them with server.args.chat_template=FILE",
+        "a template that takes them with +server.args.chat_template=FILE",
     )
     file = tmp_path / "own.jinja"
     file.write_text(AS_TEXT)
