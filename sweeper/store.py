@@ -6,7 +6,8 @@ In ``outputs/<date>/<time>-<id>/``::
     points/<nnn>-<key8>/
         config.yaml  point.log       the point as composed; what its measurement said
         requests.jsonl               one RequestRecord a line, appended as answers arrive
-        counters.json                the server's counters before and after, raw
+        counters.json                the server's counters before and after, raw; its drafts between
+                                     where requests do not tell them
         series.jsonl                 the server's load and its GPUs', a line every two seconds
         rollouts.jsonl               load=rollout: one RolloutBatch a line, see docs/rollouts.md
         result.json                  PointResult; its presence means the point has ended

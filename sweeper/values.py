@@ -610,8 +610,9 @@ class PointResult:
     """What is known of one point; ``result.json``.
 
     ``reason`` is empty for a completed point. ``counters`` holds the difference of the server's
-    own counters over the measured part and the cross-check against the requests' sums;
-    ``warnings`` are sentences for people; ``provenance`` is free-form JSON by section.
+    own counters over the measured part and the cross-check against the requests' sums, and
+    ``over_time`` where only they tell what was drafted when; ``warnings`` are sentences for
+    people; ``provenance`` is free-form JSON by section.
     """
 
     number: int

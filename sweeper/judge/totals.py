@@ -43,7 +43,9 @@ def _counted(found: Acceptance, change: Mapping[str, Json]) -> Acceptance:
     steps, drafted, accepted = (
         int(change.get(name) or 0) for name in ("verify_steps", "drafted", "accepted")
     )
-    found = replace(found, verify_steps=steps, drafted=drafted, accepted=accepted)
+    found = replace(
+        found, verify_steps=steps, drafted=drafted, accepted=accepted, without_metrics=0
+    )
     if not drafted:
         return replace(found, state="no drafts")
     reached = (steps, *(change.get("accepted_at") or ()))

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sweeper.values import RequestRecord, SpecCounts
 
 _STARTED = "process_start_time_seconds"
+_DRAFTS = "vllm:spec_decode_num_"
 _PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 _NAMES = {
     "verify_steps": "vllm:spec_decode_num_drafts_total",
@@ -121,6 +122,13 @@ def parse(text: str) -> Counters:
         accepted_at=tuple(positions[at] for at in sorted(positions)),
         **{ours: sums.get(theirs) for ours, theirs in _NAMES.items()},
     )
+
+
+def drafts(text: str) -> Counters:
+    """Those of speculation alone, in a third of the time of :func:`parse`: it is done while
+    requests are timed."""
+    wanted = (_STARTED, _DRAFTS)
+    return parse("\n".join(line for line in text.splitlines() if line.startswith(wanted)))
 
 
 def _relevant(lines: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from sweeper.measure.caches import state
+from sweeper.measure.counted import Readings
 from sweeper.measure.provenance import provenance
 from sweeper.serve.session import Session
 from sweeper.store import PointFolder
@@ -29,7 +30,8 @@ class Measurement:
     """Counts and sentences; the records themselves are on disk only.
 
     ``reset``: the prefix cache could be emptied where it was to be. ``chat``: prompts are chats.
-    ``shift_ns`` is how long after the point's start the present repeat began.
+    ``shift_ns`` is how long after the point's start the present repeat began. ``told``: an answer
+    came with counts of its drafts; ``readings`` are there where none is expected to.
     """
 
     planned: PlannedPoint
@@ -47,11 +49,19 @@ class Measurement:
     chat: bool = True
     canary: dict[str, Json] = field(default_factory=dict)
     shift_ns: int = 0
+    told: bool = False
+    readings: Readings | None = None
+
+    def hear(self, asked_ns: int, text: str) -> None:
+        """A text of ``/metrics``, in the thread that asked for it."""
+        if self.readings is not None:
+            self.readings.hear(asked_ns, text)
 
     def keep(self, record: RequestRecord) -> None:
         """To disk at once, and not into memory: a load may have any number of requests."""
         self.folder.append(record)
         self.sent += 1
+        self.told = self.told or record.spec is not None
         if record.error:
             self.failed += 1
             self.first_error = self.first_error or record.error

@@ -29,7 +29,7 @@ from sweeper.measure.control import refused
 from sweeper.measure.counters import with_counts
 from sweeper.measure.energy import meter
 from sweeper.measure.measurement import Measurement, ended, progress
-from sweeper.measure.reading import close_counters, read_counters, scrape
+from sweeper.measure.reading import close_counters, open_counters, read_counters, scrape
 from sweeper.measure.series import sampled
 from sweeper.measure.throughput import load_warnings
 from sweeper.measure.times import later
@@ -51,8 +51,6 @@ log = logging.getLogger(__name__)
 BUSY = 0.85
 """Share of a core from which a client process has no time to spare."""
 Emit = Callable[[Event], None]
-
-
 Run = Callable[[Measurement, Sequence[Prompt], Emit], None]
 
 
@@ -77,7 +75,7 @@ def measure(
         try:
             reason = refused(planned.point, session.info)
             if not reason:
-                with sampled(session, folder):
+                with sampled(session, folder, one.hear):
                     (run or _run)(one, prompts, emit)
             result = one.result("invalid", reason) if reason else _judged(one)
         except RequestError as problem:
@@ -105,7 +103,7 @@ def _run(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> None:
     one.chat = prompts[0].messages is not None
     _canary(one, prompts[0])
     _warm_up(one, prompts)
-    before = read_counters(one)
+    before = open_counters(one)
     energy = meter(one.session.spec)
     emit(Event(kind="point_started", point=one.planned.number, text=point.label, total=total))
     last = before
@@ -175,6 +173,7 @@ def _canary(one: Measurement, like: Prompt) -> None:
     (answer,) = _asked(one, [sent])
     if answer.error:
         raise RequestError(f"the canary request failed: {answer.error}")
+    one.told = answer.spec is not None
     after = read_counters(one)
     change = after.since(before) if after and before else None
     drafted = answer.spec.drafted if answer.spec else change.drafted if change else None

@@ -20,7 +20,7 @@ from sweeper.errors import RequestError, ServerError
 from sweeper.measure.counters import Counters
 from sweeper.measure.measurement import Measurement
 from sweeper.measure.point import Emit, cold
-from sweeper.measure.reading import close_counters, read_counters
+from sweeper.measure.reading import close_counters, open_counters, read_counters
 from sweeper.measure.rescore import Tokens, rescored
 from sweeper.plan.concerns import cautions
 from sweeper.values import Event, Prompt, RequestRecord, RolloutBatch, Sampling
@@ -42,7 +42,7 @@ def run_rollouts(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> Non
     _canary(one, prompts[0])
     _warm_up(one, prompts[0])
     cold(one)
-    before = read_counters(one)
+    before = open_counters(one)
     total = len(prompts) * point.repeats * point.sampling.n
     emit(Event(kind="point_started", point=one.planned.number, text=point.label, total=total))
     origin, last = time.perf_counter_ns(), before

@@ -17,18 +17,25 @@ from sweeper.serve.session import Session
 from sweeper.store import PointFolder
 
 EVERY_S = 2.0
+Hear = Callable[[int, str], None]
+"""Told every text of ``/metrics``, and when it was asked for (``perf_counter_ns``)."""
 RUNNING, WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
 CACHE = "vllm:kv_cache_usage_perc"
 
 
 @contextmanager
-def sampled(session: Session, folder: PointFolder, every_s: float = EVERY_S) -> Iterator[None]:
-    """While the block runs, what the server and its GPUs say goes to ``series.jsonl``."""
+def sampled(
+    session: Session, folder: PointFolder, hear: Hear, every_s: float = EVERY_S
+) -> Iterator[None]:
+    """While the block runs, what the server and its GPUs say goes to ``series.jsonl``; ``hear`` is
+    called in the thread that reads it."""
     boards, began = meter(session.spec), time.monotonic()
 
     def look() -> None:
-        at = time.monotonic() - began
-        found = gauges(session.endpoint.metrics() or "") | boards.now()
+        at, asked_ns = time.monotonic() - began, time.perf_counter_ns()
+        text = session.endpoint.metrics() or ""
+        hear(asked_ns, text)
+        found = gauges(text) | boards.now()
         if found:
             folder.append_sample({"second": round(at, 3), **found})
 

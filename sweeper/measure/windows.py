@@ -21,8 +21,8 @@ BY_CHANCE = 1e-3
 """A dead window is reported where it is less likely than this, given the other requests."""
 
 
-class _Step(NamedTuple):
-    """Drafts of one verify step, or of a whole request where steps are not reported.
+class Step(NamedTuple):
+    """Drafts of one verify step, or of several at once where steps are not reported one by one.
 
     ``hits`` are the steps in which something was accepted; ``request`` numbers the requests.
     """
@@ -36,7 +36,7 @@ class _Step(NamedTuple):
     hits: int
 
 
-_Tallies = dict[int, Tally]
+Tallies = dict[int, Tally]
 """By request."""
 
 
@@ -47,17 +47,19 @@ def dead_windows(records: Iterable[RequestRecord]) -> list[str]:
     ``records`` are gone through twice.
     """
     by_time, by_length = _windows(records)
-    times = [f"from {w.start:.1f} s to {w.end:.1f} s" for w in _odd(by_time)]
-    lengths = [f"at {w.start:g} to {w.end:g} tokens of prompt and answer" for w in _odd(by_length)]
+    times = [f"from {w.start:.1f} s to {w.end:.1f} s" for w in improbable(by_time)]
+    lengths = [
+        f"at {w.start:g} to {w.end:g} tokens of prompt and answer" for w in improbable(by_length)
+    ]
     return [f"no draft was accepted {where}" for where in (*times, *lengths)]
 
 
-_Part = tuple[Window, _Tallies]
+Part = tuple[Window, Tallies]
 
 
 def _windows(
     records: Iterable[RequestRecord], windows: int = WINDOWS
-) -> tuple[list[_Part], list[_Part]]:
+) -> tuple[list[Part], list[Part]]:
     """By time and by length."""
     first, last, count = math.inf, -math.inf, 0
     for record in records:
@@ -67,23 +69,23 @@ def _windows(
         return [], []
     start = first / 1e9
     width = (last / 1e9 - start) / windows or 1.0
-    times: list[_Part] = [
+    times: list[Part] = [
         (Window(start=start + i * width, end=start + (i + 1) * width), {}) for i in range(windows)
     ]
-    lengths: dict[int, _Part] = {}
+    lengths: dict[int, Part] = {}
     stride = -(-count // GROUPS)
     for step in _all_steps(records, stride):
         at = min(windows - 1, max(0, int((step.second - start) / width)))
-        times[at] = _plus(*times[at], step)
+        times[at] = plus(*times[at], step)
         end = SHORTEST
         while step.length >= end:
             end *= 2
         empty = Window(start=0 if end == SHORTEST else end // 2, end=end)
-        lengths[end] = _plus(*lengths.get(end, (empty, {})), step)
+        lengths[end] = plus(*lengths.get(end, (empty, {})), step)
     return times if lengths else [], [lengths[end] for end in sorted(lengths)]
 
 
-def _odd(parts: Sequence[_Part]) -> Iterator[Window]:
+def improbable(parts: Sequence[Part]) -> Iterator[Window]:
     """Dead windows, neighbours as one, that the requests elsewhere make improbable."""
     for first, last in _runs([window.dead for window, _ in parts]):
         refused = _merged(tallies for _, tallies in parts[first:last])
@@ -99,22 +101,22 @@ def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2], edges[1::2], strict=True)
 
 
-def _merged(many: Iterable[_Tallies]) -> list[Tally]:
+def _merged(many: Iterable[Tallies]) -> list[Tally]:
     """The tally of every request over several windows."""
-    found: _Tallies = {}
+    found: Tallies = {}
     for request, tally in (item for tallies in many for item in tallies.items()):
         before = found.get(request, Tally(0, 0))
         found[request] = Tally(before.steps + tally.steps, before.hits + tally.hits)
     return list(found.values())
 
 
-def _all_steps(records: Iterable[RequestRecord], stride: int) -> Iterator[_Step]:
+def _all_steps(records: Iterable[RequestRecord], stride: int) -> Iterator[Step]:
     """``stride`` neighbours count as one request, so that a long run takes no more memory."""
     for number, record in enumerate(records):
         yield from _steps(number // stride, record)
 
 
-def _steps(number: int, record: RequestRecord) -> Iterator[_Step]:
+def _steps(number: int, record: RequestRecord) -> Iterator[Step]:
     """The steps of one request, placed evenly over its decoding.
 
     Steps without a draft are not in the server's arrays, so the place of the others is known only
@@ -127,7 +129,7 @@ def _steps(number: int, record: RequestRecord) -> Iterator[_Step]:
     first = record.sent_ns if record.first_ns is None else record.first_ns
     if spec.per_step_drafted is None or spec.per_step_accepted is None:
         sums = (spec.verify_steps, spec.drafted, spec.accepted, _hits(spec))
-        yield _Step(number, record.done_ns / 1e9, prompt + answer, *sums)
+        yield Step(number, record.done_ns / 1e9, prompt + answer, *sums)
         return
     count = len(spec.per_step_drafted)
     pairs = zip(spec.per_step_drafted, spec.per_step_accepted, strict=True)
@@ -135,7 +137,7 @@ def _steps(number: int, record: RequestRecord) -> Iterator[_Step]:
         share = (at + 0.5) / count
         second = (first + share * (record.done_ns - first)) / 1e9
         length = prompt + share * answer
-        yield _Step(number, second, length, 1, drafted, accepted, int(accepted > 0))
+        yield Step(number, second, length, 1, drafted, accepted, int(accepted > 0))
 
 
 def _hits(spec: SpecCounts) -> int:
@@ -145,7 +147,8 @@ def _hits(spec: SpecCounts) -> int:
     return round(spec.verify_steps * spec.accepted / spec.drafted)
 
 
-def _plus(window: Window, tallies: _Tallies, step: _Step) -> _Part:
+def plus(window: Window, tallies: Tallies, step: Step) -> Part:
+    """The window with one more step in it; ``tallies`` themselves are added to."""
     before = tallies.get(step.request, Tally(0, 0))
     tallies[step.request] = Tally(before.steps + step.steps, before.hits + step.hits)
     more = Window(

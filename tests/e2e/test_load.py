@@ -488,6 +488,8 @@ def test_a_draft_that_dies_half_way_is_told_though_the_mean_looks_plausible(tmp_
     (result,) = results.values()
     told = [w for w in result.warnings if w.startswith("no draft was accepted from ")]
     assert told and all(sentence in done.out for sentence in told)
+    assert "over_time" not in result.counters  # the requests tell, and counters need not
+    assert "(from counters)" not in only_sweep(tmp_path).page.read_text()
 
 
 def test_arms_that_do_not_both_obey_a_field_are_not_compared(tmp_path: Path) -> None:

@@ -42,6 +42,10 @@ def test_batches_are_timed_counted_and_scored_again(tmp_path: Path) -> None:
     planned = store.read_sweep(folder).plan.points[1]
     batches = folder.point(planned).batches()
     assert [(b.batch, b.prompts, b.sequences) for b in batches] == [(0, 2, 8), (1, 2, 8)]
+    result = folder.point(planned).read_result()
+    assert result is not None
+    over_time = result.counters["over_time"]
+    assert sum(w["drafted"] for w in over_time) == result.counters["change"]["drafted"]
     records = folder.point(planned).records()
     assert len(records) == 16 and {r.repeat for r in records} == {0, 1, 2, 3}
     assert sum(b.tokens or 0 for b in batches) == sum(r.completion_tokens or 0 for r in records)

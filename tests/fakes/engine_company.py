@@ -28,10 +28,11 @@ async def all_up(folder: Path, engines: int) -> None:
 
 class Company:
     """Of the requests of one engine: how many are under way and were so at most; none is answered
-    before ``wanted`` of them have been under way at the same time."""
+    before ``wanted`` of them have been under way at the same time. ``readings`` are those of its
+    ``/metrics``."""
 
     def __init__(self, wanted: int) -> None:
-        self.wanted, self.running, self.most = wanted, 0, 0
+        self.wanted, self.running, self.most, self.readings = wanted, 0, 0, 0
         self._enough = asyncio.Event()
         self._watched: list[_Watched] = []
 
@@ -41,6 +42,11 @@ class Company:
         if self.running >= self.wanted:
             self._enough.set()
         await self._enough.wait()
+
+    async def read_since(self, readings: int) -> None:
+        """Wait for one more than so many."""
+        while self.readings <= readings:
+            await asyncio.sleep(0.005)
 
     def leave(self) -> None:
         self.running -= 1

@@ -114,7 +114,8 @@ def steps(
 
 @dataclass(slots=True)
 class Job:
-    """One request; ``reported`` says whether its end carries ``speculative_decoding``."""
+    """One request; of several ``answers`` the first is decoded and counted, the prompt for each.
+    ``reported`` says whether its end carries ``speculative_decoding``."""
 
     number: int
     chat: bool
@@ -124,6 +125,7 @@ class Job:
     text: str
     reason: str
     reported: bool
+    answers: int = 1
     cached: int = 0
     drafted: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
@@ -150,9 +152,11 @@ class Core:
             job.times_ms["queue_time_ms"] = 1000 * (time.perf_counter() - arrived)
             try:
                 await self.company.join()
+                before = self.company.readings
                 async with aclosing(self.decode(job, arrived)) as decoding:
                     async for tokens in decoding:
                         yield tokens
+                await self.company.read_since(before if hit("ends_when_read", job.number) else -1)
                 self.count[job.reason] += 1
                 self.observe("e2e_request_latency", arrived)
             finally:
@@ -160,7 +164,7 @@ class Core:
 
     async def decode(self, job: Job, arrived: float) -> AsyncGenerator[list[str], None]:
         job.cached = self.look_up(job)
-        self.count["prompt_tokens"] += len(pieces(job.prompt))
+        self.count["prompt_tokens"] += len(pieces(job.prompt)) * job.answers
         self.count["prompt_tokens_cached"] += job.cached
         await asyncio.sleep(self.step_s)
         job.times_ms["time_to_first_token_ms"] = 1000 * self.step_s

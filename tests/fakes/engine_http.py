@@ -111,6 +111,7 @@ class Server:
         return web.json_response({"success": not self.core.company.running})
 
     async def metrics(self, _: web.Request) -> web.Response:
+        self.core.company.readings += 1
         lines = [f"process_start_time_seconds {self.started}"]
         for name, more, value in self.core.samples():
             labels = f'{{engine="0",model_name="{self.name}"{more}}}'
@@ -146,6 +147,8 @@ class Server:
             found = await engine_rollout.batch(self.core, self.admit, body, number)
             return web.json_response(found | {"model": self.name})
         job = self.admit(body, request.path.endswith("/chat/completions"), number)
+        job.answers = body.get("n") or 1
+        job.reported = job.reported and job.answers == 1  # as vLLM's
         if job.body.get("stream"):
             return await self.stream(request, job)
         return await self.whole(request, job)

@@ -18,7 +18,7 @@ from sweeper.errors import StoreError
 from sweeper.judge.arms import read_arm
 from sweeper.judge.compare import Comparison
 from sweeper.judge.judgement import Judgement
-from sweeper.measure.stretches import Window, over_time
+from sweeper.measure.counted import OverTime, acceptance_over_time
 from sweeper.report.changes import Since
 from sweeper.report.labels import groups, heading, labels, remarks
 from sweeper.report.page import answers as told
@@ -68,7 +68,7 @@ class _Requests:
 
     blocks: tuple[Block, ...]
     counts: dict[int, int]
-    windows: dict[int, tuple[Window, ...]]
+    windows: dict[int, OverTime]
     prompts: dict[str, str]
 
 
@@ -100,7 +100,7 @@ def _requests(folder: SweepFolder, comparisons: Sequence[Comparison]) -> _Reques
         if model not in coders:
             coders[model] = told.tokenizer_of(point)
         counts[one.number] = len(records)
-        windows[one.number] = over_time(records)
+        windows[one.number] = acceptance_over_time(records, one.result and one.result.counters)
         if records:
             text = told.block(told.answers(records, point, coders[model]))
             blocks.append(Block(name=str(one.number), json=text))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sweeper.judge.breakeven import tokens_per_step
 from sweeper.judge.compare import Comparison
-from sweeper.measure.stretches import Window
+from sweeper.measure.counted import OverTime
 from sweeper.report.labels import Group
 from sweeper.report.page.divergence import divergence
 from sweeper.report.page.drawing import (
@@ -24,8 +24,18 @@ from sweeper.report.page.drawing import (
 from sweeper.report.page.histogram import histogram
 from sweeper.report.page.svg import INK, axes, beside, legend
 
-Windows = Mapping[int, Sequence[Window]]
+Windows = Mapping[int, OverTime]
 """Acceptance over time by point number."""
+NOBODY_TOLD = (
+    "no request tells what was drafted for it, and the server's counters were not followed"
+)
+OF_COUNTERS = (
+    " From counters: the server's, of all requests together, between readings two seconds apart."
+)
+NO_LENGTHS = (
+    "requests do not tell what was drafted for them, and the server's counters do not tell which "
+    "request a draft was for"
+)
 
 
 def drawings(group: Group, windows: Windows, styles: Styles) -> Iterator[Drawing | Undrawn]:
@@ -40,6 +50,7 @@ def drawings(group: Group, windows: Windows, styles: Styles) -> Iterator[Drawing
     yield histogram(drafting, styles)
     yield _step_cost(drafting, styles)
     yield _over_time(drafting, windows, styles)
+    yield from _by_length(drafting, windows)
     yield divergence(drafting, styles)
 
 
@@ -130,22 +141,32 @@ def _step_cost(points: Sequence[Comparison], styles: Styles) -> Drawing | Undraw
 
 def _over_time(points: Sequence[Comparison], windows: Windows, styles: Styles) -> Drawing | Undrawn:
     title = "Acceptance over time"
-    shown = [c for c in points if any(w.drafted for w in windows.get(c.number, ()))]
+    drafted = {n: [w for w in of.windows if w.drafted] for n, of in windows.items()}
+    shown = [c for c in points if drafted.get(c.number)]
     if not shown:
-        return not_measured(title, ["no request tells what was drafted for it"])
+        return not_measured(title, [NOBODY_TOLD])
     figure, ax = axes()
-    for name, each in by_method(shown).items():
-        one = max(each, key=lambda c: c.speedup.value or 0)
-        found = [w for w in windows[one.number] if w.drafted]
+    drawn = [max(e, key=lambda c: c.speedup.value or 0) for e in by_method(shown).values()]
+    counted = any(windows[one.number].counted for one in drawn)
+    for one in drawn:
+        found = drafted[one.number]
         x = [(w.start + w.end) / 2 for w in found]
         y = [w.accepted / w.drafted for w in found]
-        dots(ax, [one] * len(x), x, y, styles[name], one.point.label)
+        source = " (from counters)" if windows[one.number].counted else ""
+        dots(ax, [one] * len(x), x, y, styles[series(one)], one.point.label + source)
     ax.set(xlabel="seconds since the point began", ylabel="A/D in the window", ylim=(0, 1.02))
     legend(figure, ax)
     return Drawing(
         name="over-time",
         title=title,
         caption="In ten equal windows; of each method the fastest γ. A line that falls to nothing "
-        "and stays there is a draft that died.",
+        f"and stays there is a draft that died.{OF_COUNTERS if counted else ''}",
         figure=figure,
     )
+
+
+def _by_length(points: Sequence[Comparison], windows: Windows) -> Iterator[Undrawn]:
+    """Why there is no table by length of a point whose drafts were counted by the server alone."""
+    alone = (c for c in points if c.number in windows and not c.lengths)
+    if any(c.acceptance.drafted or windows[c.number].counted for c in alone):
+        yield not_measured("Acceptance by sequence length", [NO_LENGTHS])
