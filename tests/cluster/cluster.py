@@ -31,10 +31,14 @@ from tests.cluster import processes
 from tests.cluster import settings as texts
 from tests.cluster.settings import NODES, Settings
 
+PATIENT_S = 120.0
+"""The machine may be loaded."""
+SAVED_S = 10.0
+"""slurmctld saves its state at most five seconds after a change; as many more, for the load."""
 SOCKET_PATH_LIMIT = 90  # bytes of a folder's path; a Unix socket's path ends at 107
 
 
-def wait_until(true: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, timeout_s: float = PATIENT_S) -> None:
     """Poll ten times a second; raise ``TimeoutError`` naming ``what`` did not come."""
     deadline = time.monotonic() + timeout_s
     while not true():

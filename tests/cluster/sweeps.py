@@ -15,14 +15,25 @@ from sweeper.jobs.heartbeat import Beat, read_beat
 from sweeper.store import SweepFolder
 from sweeper.values import Group, PointResult
 from tests.cluster.cluster import Cluster, wait_until
-from tests.e2e.running import ENGINE, ROOT, Done, command, environment
+from tests.e2e.running import BEFORE_A_POINT, ENGINE, ROOT, Done, command, environment
 
 FAST = ("queue_s=1.0", "poll_s=0.2", "grace_s=5.0")
 SLOW_ENGINE = f"server.command=[{sys.executable},{ENGINE},--fake-step-ms,'10']"
 SLOW = ("gamma=4", "dataset=code,chat", "dataset.limit=8", SLOW_ENGINE)
-"""Long enough for something to happen in the middle."""
-PATIENT_S = 120.0
-"""The machine may be loaded."""
+"""Two points of eight requests on each server; see :func:`silent`."""
+
+
+def silent(gamma: int, point: int = 0) -> dict[str, object]:
+    """Faults with which something happens in the middle of a point, however late it comes: the
+    server with this γ answers no more after three of the requests of its ``point``-th point.
+    Started anew for the second alone, it answers them all."""
+    return {"when_gamma": gamma, "hang_after_requests": third_of(point)}
+
+
+def third_of(point: int) -> int:
+    """All that a server was asked up to the third request of its ``point``-th point: every point
+    after the first has no proof of the start before it."""
+    return BEFORE_A_POINT + point * (8 + BEFORE_A_POINT - 1) + 3
 
 
 def argv(outputs: Path, *overrides: str) -> list[str]:
@@ -93,7 +104,7 @@ def collect(cluster: Cluster, folder: SweepFolder) -> Done:
 
 def folder_of(outputs: Path) -> SweepFolder:
     """The one sweep of a test, as soon as it is there."""
-    wait_until(lambda: bool(list(outputs.glob("out/*/*/sweep.json"))), "sweep.json", PATIENT_S)
+    wait_until(lambda: bool(list(outputs.glob("out/*/*/sweep.json"))), "sweep.json")
     (found,) = outputs.glob("out/*/*/sweep.json")
     return SweepFolder(found.parent)
 
@@ -119,7 +130,7 @@ def measuring(folder: SweepFolder, gamma: int, requests: int = 2, point: int = 0
             seen.append(beat)
         return bool(seen)
 
-    wait_until(there, f"requests of γ={gamma}", PATIENT_S)
+    wait_until(there, f"requests of γ={gamma}")
     return seen[0]
 
 
@@ -134,8 +145,8 @@ def starts(folder: SweepFolder) -> int:
 
 
 def nothing_is_left(cluster: Cluster) -> None:
-    wait_until(lambda: cluster.jobs() == "", "an empty queue", PATIENT_S)
-    wait_until(lambda: cluster.processes() == {}, "the end of all processes", 30)
+    wait_until(lambda: cluster.jobs() == "", "an empty queue")
+    wait_until(lambda: cluster.processes() == {}, "the end of all processes")
 
 
 def started_at(outputs: Path) -> dict[int, str]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import processes
-from tests.cluster.cluster import Cluster, wait_until
+from tests.cluster.cluster import SAVED_S, Cluster, wait_until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
 SCRIPT = Path(__file__).with_name("cluster.py")
 IDLE = {"n1": "idle", "n2": "idle"}
@@ -29,7 +29,10 @@ def state_of(cluster: Cluster, job: str) -> str:
 
 
 def test_an_array_with_a_gpu_each(cluster: Cluster) -> None:
-    wrap = "echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS; sleep 1"
+    """Each ends when all four have begun, so all four run at once."""
+    wrap = "echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $SLURM_JOB_GPUS; "
+    wrap += "touch begun-$SLURM_ARRAY_TASK_ID; "
+    wrap += "while [ $(ls begun-* | wc -l) -lt 4 ]; do sleep 0.1; done"
     job = submit(cluster, "--array=0-3", "--gres=gpu:1", "-o", "gpu-%a.txt", wrap=wrap)
     wait_until(lambda: cluster.jobs() == "", "end of the array")
     seen = {(cluster.folder / f"gpu-{task}.txt").read_text().strip() for task in range(4)}
@@ -53,12 +56,15 @@ def test_a_node_can_be_taken_away_under_a_job(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("daemon", ["slurmd-n1", "slurmctld"])
 def test_a_job_outlives_a_killed_daemon(cluster: Cluster, daemon: str) -> None:
-    job = submit(cluster, "-w", "n1", wrap="sleep 10")
+    go = cluster.folder / f"go-{daemon}"
+    job = submit(cluster, "-w", "n1", wrap=f"while [ ! -e {go} ]; do sleep 0.2; done")
     wait_until(lambda: f"{job} RUNNING" in cluster.jobs(), "a running job")
-    time.sleep(6)  # slurmctld saves its state at most five seconds after a change
+    wait_until(lambda: len(cluster.processes()) > 0, "the job's processes")
+    time.sleep(SAVED_S)
     cluster.kill(daemon)
     assert len(cluster.processes()) > 0
     cluster.start_daemon(daemon)
+    go.touch()
     wait_until(lambda: state_of(cluster, job) == "COMPLETED", "COMPLETED in accounting")
     wait_until(lambda: cluster.node_states() == IDLE, "idle nodes")
 

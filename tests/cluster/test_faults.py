@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from sweeper.store import SweepFolder
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import SAVED_S, Cluster
 from tests.cluster.sweeps import (
     SLOW,
     SLOW_ENGINE,
@@ -25,9 +25,11 @@ from tests.cluster.sweeps import (
     resume_completes,
     run,
     shim,
+    silent,
     start,
     started_at,
     statuses,
+    third_of,
 )
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
@@ -53,7 +55,7 @@ def in_the_table(folder: SweepFolder, before: dict[int, str], *others: str) -> N
 
 def test_a_killed_group_is_lost_and_the_others_are_not(cluster: Cluster, tmp_path: Path) -> None:
     line = argv(tmp_path, *SLOW)
-    process = start(cluster, line)
+    process = start(cluster, line, faults=silent(4, point=1))
     os.kill(measuring(folder_of(tmp_path), 4, point=1).pid, signal.SIGKILL)
     done = end(process)
     assert done.status == 1, done.out
@@ -69,7 +71,7 @@ def test_a_killed_group_is_lost_and_the_others_are_not(cluster: Cluster, tmp_pat
 
 def test_one_cancelled_task_is_preempted(cluster: Cluster, tmp_path: Path) -> None:
     line = argv(tmp_path, *SLOW)
-    process = start(cluster, line)
+    process = start(cluster, line, faults=silent(4))
     cluster.run("scancel", measuring(folder_of(tmp_path), 4).job)
     done = end(process)
     assert done.status == 1, done.out
@@ -89,7 +91,7 @@ def test_a_node_that_goes_down_for_good(cluster: Cluster, tmp_path: Path) -> Non
     """Without requeue its points stay open until the sweep is resumed."""
     once = f"{PARAMETERS}.additional_parameters={{no_requeue: true}}"
     line = argv(tmp_path, *SLOW, once)
-    process = start(cluster, line)
+    process = start(cluster, line, faults=silent(4, point=1))
     node = measuring(folder_of(tmp_path), 4, point=1).node
     before = started_at(tmp_path)
     cluster.set_node(node, "DOWN")
@@ -106,17 +108,22 @@ def test_a_node_that_goes_down_for_good(cluster: Cluster, tmp_path: Path) -> Non
 
 def test_a_killed_controller_ends_nothing(cluster: Cluster, tmp_path: Path) -> None:
     """slurmctld is gone for a while: the groups measure on, the watching process waits."""
-    process = start(cluster, argv(tmp_path, *SLOW))
+    first, second = tmp_path / "first", tmp_path / "second"
+    holds = [(third_of(0), str(first)), (third_of(1), str(second))]
+    slow = {"when_gamma": 4, "held_after_requests": holds}
+    process = start(cluster, argv(tmp_path, *SLOW), faults=slow)
     folder = folder_of(tmp_path)
     measuring(folder, 4)
-    time.sleep(6)  # slurmctld saves its state at most five seconds after a change
+    time.sleep(SAVED_S)
     cluster.kill("slurmctld")
     try:
+        first.touch()
         measuring(folder, 4, point=1)
         time.sleep(5)
         assert process.poll() is None
     finally:
         cluster.start_daemon("slurmctld")
+        second.touch()
     done = end(process)
     assert done.status == 0, done.out
     assert statuses(folder) == ["completed"] * 4
@@ -147,7 +154,7 @@ def test_accounting_that_fails_or_hangs(cluster: Cluster, tmp_path: Path, text: 
     shim(shims, "sacct", text)
     shim(shims, "scontrol", 'case "$*" in *"show job"*) exit 1;; esac; exec /usr/bin/scontrol "$@"')
     line = argv(tmp_path, *TWO_SLOW)
-    process = start(cluster, line, shims)
+    process = start(cluster, line, shims, silent(4))
     os.kill(measuring(folder_of(tmp_path), 4).pid, signal.SIGKILL)
     done = end(process)
     assert done.status == 1, done.out
@@ -187,7 +194,7 @@ def test_a_killed_submitter_is_collected(cluster: Cluster, tmp_path: Path) -> No
 @pytest.mark.long
 def test_submitter_and_group_killed_without_accounting(small: Cluster, tmp_path: Path) -> None:
     line = argv(tmp_path, *SLOW)
-    process = start(small, line)
+    process = start(small, line, faults=silent(4, point=1))
     folder = folder_of(tmp_path)
     beat = measuring(folder, 4, point=1)
     os.killpg(process.pid, signal.SIGKILL)

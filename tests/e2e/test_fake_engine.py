@@ -352,6 +352,16 @@ def test_a_hanging_request_leaves_health_alone(start: Start) -> None:
     assert server.http.get("/health").status_code == 200
 
 
+def test_requests_are_held_until_a_file_is_there(start: Start, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    server = start(held_after_requests=[(1, str(go))]).wait()
+    server.ask()
+    with pytest.raises(httpx.ReadTimeout):
+        server.http.post("/v1/completions", json={"prompt": "hi"}, timeout=0.3)
+    go.touch()
+    server.ask()
+
+
 def test_engines_that_start_together_refuse_connections_until_all_are_up(
     start: Start, tmp_path: Path
 ) -> None:

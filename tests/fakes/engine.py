@@ -14,6 +14,7 @@ steps without a draft, T tokens cut at the end. Faults: environment variable ``F
     answer_together (no request is answered before so many have been under way at once)
     ends_when_read [n] (no answer ends before /metrics was read since it began)
     die_after_requests [n]  dead_until_seen (it ends once /health has told of it)
+    held_after_requests (list of [n, file]: until that file is there)
     hang_after_requests [n]  freeze_accepts_after [n]  accept_nothing [n]
     reset_mid_stream [n]  in_stream_error [n]  no_usage [n]  no_spec_metrics [n]
     http_503_share (of the requests after the first http_503_after)

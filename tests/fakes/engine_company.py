@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,13 @@ async def all_up(folder: Path, engines: int) -> None:
         if sum(Path("/proc", one.name).exists() for one in folder.iterdir()) >= engines:
             (folder / MET).touch()
         else:
+            await asyncio.sleep(0.02)
+
+
+async def held(number: int, holds: Iterable[tuple[int, str]]) -> None:
+    """Requests after the n-th wait until the file is there that was named with n."""
+    for after, path in holds:
+        while number > after and not Path(path).exists():
             await asyncio.sleep(0.02)
 
 

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from tests.fakes import engine_core as core
 from tests.fakes import engine_rollout
+from tests.fakes.engine_company import held
 from tests.fakes.engine_core import Job
 from tests.fakes.engine_flags import FAULTS, INVALID, describe, fatal, hit, resolve
 from tests.fakes.engine_profile import Profiling
@@ -137,6 +138,7 @@ class Server:
             self.die()
         if self.dead:
             raise Refused(500, DEAD, "InternalServerError")
+        await held(number, FAULTS.get("held_after_requests", ()))
         if hit("hang_after_requests", number):
             await asyncio.Event().wait()
         asked = max(0, number - FAULTS.get("http_503_after", 0))
