@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = {"sweeper": "benchmarks.run_sweeper", "vllm bench serve": "benchmarks.run_vllm_bench"}
 OTHERS = {"GuideLLM": "benchmarks.run_guidellm"}
 ANSWER = 200  # tokens, one a chunk
+PER_STREAM = 8  # requests at least, so that opening connections is a small part of a load
 
 Outcome = dict[str, Any]
 
@@ -90,7 +91,7 @@ def cost(clients: Sequence[str], streams: Sequence[int], tokens: int, rounds: in
             for count in streams:
                 # One stream at 5 ms a token takes 5 s for 1,000.
                 wanted = min(tokens, 2000) if flags and count == 1 else tokens
-                requests = max(2 * count, wanted // ANSWER)
+                requests = max(PER_STREAM * count, wanted // ANSWER)
                 rates: dict[str, list[float]] = {client: [] for client in clients}
                 for _ in range(rounds):
                     for client in clients:
@@ -109,7 +110,7 @@ def several(streams: Sequence[int], tokens: int, rounds: int, processes: int) ->
     print(f"\nsweeper with {processes} processes beside one, as fast as they go")
     with server() as url:
         for count in streams:
-            requests = max(2 * count, tokens // ANSWER)
+            requests = max(PER_STREAM * count, tokens // ANSWER)
             runs: dict[str, list[Outcome]] = {name: [] for name in by}
             for _ in range(rounds):
                 for name, number in by.items():

@@ -12,11 +12,18 @@ from sweeper.judge.bootstrap import (
     Array,
     Bootstrap,
     Figure,
+    draw_ahead,
     resample_sums,
     sum_by_prompt,
     undefined,
 )
-from sweeper.judge.positions import Positions, longest_draft, no_positions, positions_of
+from sweeper.judge.positions import (
+    Positions,
+    longest_draft,
+    no_positions,
+    positions_of,
+    tally,
+)
 from sweeper.measure.checks import NOTHING, adds_up
 from sweeper.values import RequestRecord, SpecCounts
 
@@ -77,9 +84,10 @@ def acceptance(
     good = [r for r in records if not r.error]
     counted = [r.spec for r in good if r.spec is not None]
     state = _state(counted, baseline)
-    pooled = _rates(good, quantities(good), state, seed)
+    sums = by_prompt(good, quantities(good))
     length = 0 if baseline else longest_draft(counted, gamma)
-    positions = _positions(good, state, length, seed)
+    positions = _positions(good, sums, state, length, seed)
+    pooled = _rates(sums, state, seed)
     told = ((r, NOTHING if baseline else r.spec) for r in good)
     checks = [c for r, spec in told if spec and (c := adds_up(r, spec, gamma)) is not None]
     return Acceptance(
@@ -125,14 +133,19 @@ def quantities(good: Sequence[RequestRecord]) -> Array:
     )
 
 
-def rates(records: Sequence[RequestRecord], table: Array, *, seed: int) -> Rates:
-    """Of successful requests of a server that speculates, and their :func:`quantities`."""
+def by_prompt(records: Sequence[RequestRecord], table: Array) -> Array:
+    """The rows of ``table``, one a request, summed by prompt."""
+    return sum_by_prompt([r.prompt_id for r in records], table)[1]
+
+
+def rates(records: Sequence[RequestRecord], sums: Array, *, seed: int) -> Rates:
+    """Of successful requests of a server that speculates, and their :func:`quantities` summed
+    :func:`by_prompt`."""
     counted = [r.spec for r in records if r.spec is not None]
-    return _rates(records, table, _state(counted, baseline=False), seed)
+    return _rates(sums, _state(counted, baseline=False), seed)
 
 
-def _rates(good: Sequence[RequestRecord], table: Array, state: State, seed: int) -> Rates:
-    _, sums = sum_by_prompt([r.prompt_id for r in good], table)
+def _rates(sums: Array, state: State, seed: int) -> Rates:
     boot = resample_sums(sums, names=_POOLED, seed=seed)
     return Rates(
         acceptance_rate=_of_drafts(boot, state, "A/D"),
@@ -199,8 +212,13 @@ def _tokens_per_step(boot: Bootstrap) -> Figure:
     return boot.figure(lambda s: s["emitted"] / s["steps"])
 
 
-def _positions(good: Sequence[RequestRecord], state: State, length: int, seed: int) -> Positions:
+def _positions(
+    good: Sequence[RequestRecord], sums: Array, state: State, length: int, seed: int
+) -> Positions:
+    """``sums`` are drawn with what the positions need."""
     if state not in ("drafted", "drafted but nothing accepted"):
         return no_positions(state, length)
     counted = [(r.prompt_id, r.spec, r.decode_steps) for r in good if r.spec is not None]
-    return positions_of(counted, length=length, seed=seed)
+    if (found := tally(counted, length)) is not None:
+        draw_ahead([sums, found.sums], seed=seed)
+    return positions_of(found, length=length, seed=seed)

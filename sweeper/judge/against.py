@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sweeper.judge.arms import Arm
-from sweeper.judge.bootstrap import Figure, undefined
+from sweeper.judge.bootstrap import Figure, draw_ahead, undefined
 from sweeper.judge.comparable import engine_differences, incomparable, unrecorded
 from sweeper.judge.distribution import sampled
 from sweeper.judge.output import OutputCheck, no_output_check, output_check
@@ -84,7 +84,7 @@ def against(arm: Arm, base: Arm | None, seed: int, missing: str = NONE_HERE) -> 
     load, by_tpot = arm.planned.point.load, speedup_by(arm.planned.point) == BY_TPOT
     shared = load.stream and arm.planned.point.sampling.n > 1
     both = paired_batches(pairs) if load.batches else paired(pairs)
-    both.draw_ahead(RATE, TIME, TPOT, COST, seed=seed)
+    draw_ahead(both.tables(RATE, TIME, TPOT, COST), seed=seed)
     return Against(
         speedup=both.speedup(by_tpot=by_tpot, seed=seed),
         request_time=both.request_time(seed=seed),

@@ -150,7 +150,7 @@ def resample_sums(
     return Bootstrap(
         prompts=len(sums),
         total=dict(zip(names, sums.sum(axis=0), strict=True)),
-        draws=dict(zip(names, drawn_sums(sums, seed, resamples), strict=True)),
+        draws=dict(zip(names, _drawn(sums, seed, resamples), strict=True)),
     )
 
 
@@ -160,8 +160,13 @@ def drawn_sums(sums: Array, seed: int, resamples: int = RESAMPLES) -> Array:
     Equal numbers of rows and seeds draw the same rows, so that figures of several points on the
     same prompts can be compared draw by draw.
     """
+    return np.stack(_drawn(sums, seed, resamples))
+
+
+def _drawn(sums: Array, seed: int, resamples: int) -> list[Array]:
+    """The rows of :func:`drawn_sums`."""
     if not len(sums):
-        return np.zeros((sums.shape[1], resamples))
+        return [np.zeros(resamples)] * sums.shape[1]
     rows = np.ascontiguousarray(sums.T)
     keys = [(seed, resamples, row.tobytes()) for row in rows]
     missing = {key: at for at, key in enumerate(keys) if key not in _DRAWN}
@@ -172,7 +177,7 @@ def drawn_sums(sums: Array, seed: int, resamples: int = RESAMPLES) -> Array:
         _DRAWN.update(
             zip(missing, _draw(rows[list(missing.values())], seed, resamples), strict=True)
         )
-    return np.stack([_DRAWN[key] for key in keys])
+    return [_DRAWN[key] for key in keys]
 
 
 def draw_ahead(tables: Iterable[Array], *, seed: int) -> None:
@@ -182,7 +187,7 @@ def draw_ahead(tables: Iterable[Array], *, seed: int) -> None:
     for table in tables:
         alike.setdefault(len(table), []).append(table)
     for some in alike.values():
-        drawn_sums(np.hstack(some), seed)
+        _drawn(np.hstack(some), seed, RESAMPLES)
 
 
 _DRAWN: dict[tuple[int, int, bytes], Array] = {}

@@ -57,33 +57,53 @@ def longest_draft(counted: Sequence[SpecCounts], gamma: int) -> int:
     return max([gamma, *(len(c.histogram) - 1 for c in counted if c.histogram)])
 
 
-def positions_of(counted: Sequence[Counted], *, length: int, seed: int) -> Positions:
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """Steps by prompt: with a draft, decode steps, and by position those that accepted, drafted and
+    reached it. ``known`` says whether the last two are, ``every_step`` whether decode steps are."""
+
+    names: tuple[str, ...]
+    sums: Array
+    known: bool
+    every_step: bool
+
+
+def tally(counted: Sequence[Counted], length: int) -> Tally | None:
+    """Of all requests; ``None`` without an acceptance histogram of one of them."""
+    specs = [spec for _, spec, _ in counted]
+    histograms = _histograms(specs, length)
+    if histograms is None:
+        return None
+    accepted = histograms[:, ::-1].cumsum(axis=1)[:, ::-1]  # [:, i] = steps with K >= i
+    by_step = _drafted_and_reached(specs, accepted, length)
+    drafted, reached = by_step or (np.zeros_like(accepted[:, 1:]),) * 2
+    all_steps = [spec.verify_steps for spec in specs]
+    decode = [steps or 0 for _, _, steps in counted]
+    table = np.column_stack([all_steps, decode, accepted[:, 1:], drafted, reached])
+    _, sums = sum_by_prompt([prompt for prompt, _, _ in counted], table.astype(np.float64))
+    return Tally(
+        names=("S", "steps", *(f"{kind}{i}" for kind in "adr" for i in range(1, length + 1))),
+        sums=sums,
+        known=by_step is not None,
+        every_step=all(steps is not None for _, _, steps in counted),
+    )
+
+
+def positions_of(found: Tally | None, *, length: int, seed: int) -> Positions:
     """Pool the requests; a position that was never drafted is undefined.
 
     Drafts cut to g tokens would have had min(K, g) accepted, whose mean is the sum of the first g
     survivals; with that, 1 + sum of ``a_i`` / decode steps is the prediction for γ = g. It takes
     the share of steps with a draft, and the text at which each step starts, as they were.
     """
-    specs = [spec for _, spec, _ in counted]
-    histograms = _histograms(specs, length)
-    if histograms is None:
+    if found is None:
         return no_positions("no acceptance histogram", length)
-    accepted = histograms[:, ::-1].cumsum(axis=1)[:, ::-1]  # [:, i] = steps with K >= i
-    by_step = _drafted_and_reached(specs, accepted, length)
-    drafted, reached = by_step or (np.zeros_like(accepted[:, 1:]),) * 2
-    all_steps = [spec.verify_steps for spec in specs]
-    decode = [steps or 0 for _, _, steps in counted]
-    each = range(1, length + 1)
-    names = ("S", "steps", *(f"{kind}{i}" for kind in "adr" for i in each))
-    table = np.column_stack([all_steps, decode, accepted[:, 1:], drafted, reached])
-    _, sums = sum_by_prompt([prompt for prompt, _, _ in counted], table.astype(np.float64))
-    boot, known = resample_sums(sums, names=names, seed=seed), by_step is not None
-    every_step = all(steps is not None for _, _, steps in counted)
+    boot, each = resample_sums(found.sums, names=found.names, seed=seed), range(1, length + 1)
     return Positions(
-        survival=tuple(_share(boot, i, "S", known) for i in each),
-        position_acceptance=tuple(_share(boot, i, f"d{i}", known) for i in each),
-        conditional_acceptance=tuple(_share(boot, i, f"r{i}", known) for i in each),
-        tokens_at=tuple(_tokens_at(boot, i, every_step) for i in each),
+        survival=tuple(_share(boot, i, "S", found.known) for i in each),
+        position_acceptance=tuple(_share(boot, i, f"d{i}", found.known) for i in each),
+        conditional_acceptance=tuple(_share(boot, i, f"r{i}", found.known) for i in each),
+        tokens_at=tuple(_tokens_at(boot, i, found.every_step) for i in each),
         exactly=tuple(_exactly(boot, k, length) for k in range(length + 1)),
     )
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
-from sweeper.judge.acceptance import Rates, quantities, rates
-from sweeper.judge.bootstrap import Array, Figure, undefined
+from sweeper.judge.acceptance import Rates, by_prompt, quantities, rates
+from sweeper.judge.bootstrap import Array, Figure, draw_ahead, undefined
 from sweeper.judge.speedup import RATE, TIME, TPOT, Paired
 from sweeper.values import RequestRecord
+
+Key = TypeVar("Key", bound=Hashable)
 
 LENGTHS = (64, 256, 1024)
 """Upper ends of the buckets of answer length, tokens; the last bucket has none."""
@@ -58,22 +60,21 @@ def _by_category(
     by_tpot: bool,
     seed: int,
 ) -> Iterator[Slice]:
-    found: dict[str, list[int]] = {}
-    for at, record in enumerate(good):
-        found.setdefault(record.category or "", []).append(at)
-    if len(found) < 2:
+    parts = _parts(good, table, (r.category or "" for r in good))
+    if len(parts) < 2:
         return
-    for name, places in found.items():
-        part = [good[at] for at in places]
-        mine = both and both.of(dict.fromkeys(r.prompt_id for r in part))
-        none = undefined(reason)
-        if mine:
-            mine.draw_ahead(RATE, TIME, TPOT, seed=seed)
+    pairs = [
+        both and both.of(dict.fromkeys(r.prompt_id for r in part)) for part, _ in parts.values()
+    ]
+    ahead = [t for mine in pairs if mine for t in mine.tables(RATE, TIME, TPOT)]
+    draw_ahead([*(sums for _, sums in parts.values()), *ahead], seed=seed)
+    none = undefined(reason)
+    for (name, (part, sums)), mine in zip(parts.items(), pairs, strict=True):
         yield Slice(
             of="category",
             name=name or "without category",
             requests=len(part),
-            rates=rates(part, table[places], seed=seed),
+            rates=rates(part, sums, seed=seed),
             speedup=mine.speedup(by_tpot=by_tpot, seed=seed) if mine else none,
             speedup_request_time=mine.request_time(seed=seed) if mine else none,
             speedup_tpot=mine.tpot(seed=seed) if mine else none,
@@ -81,22 +82,31 @@ def _by_category(
 
 
 def _by_length(good: Sequence[RequestRecord], table: Array, seed: int) -> Iterator[Slice]:
-    found: dict[int, list[int]] = {}
-    for place, record in enumerate(good):
-        found.setdefault(bisect_left(LENGTHS, record.completion_tokens or 0), []).append(place)
-    if len(found) < 2:
+    parts = _parts(good, table, (bisect_left(LENGTHS, r.completion_tokens or 0) for r in good))
+    if len(parts) < 2:
         return
     none = undefined(_NO_LENGTH)
-    for at in sorted(found):
+    for at, (part, sums) in sorted(parts.items()):
         yield Slice(
             of="output length",
             name=_range(at),
-            requests=len(found[at]),
-            rates=rates([good[n] for n in found[at]], table[found[at]], seed=seed),
+            requests=len(part),
+            rates=rates(part, sums, seed=seed),
             speedup=none,
             speedup_request_time=none,
             speedup_tpot=none,
         )
+
+
+def _parts(
+    good: Sequence[RequestRecord], table: Array, keys: Iterable[Key]
+) -> dict[Key, tuple[Sequence[RequestRecord], Array]]:
+    """The requests of each key with their rows of ``table`` summed by prompt."""
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
+    parts = {key: [good[place] for place in some] for key, some in places.items()}
+    return {key: (part, by_prompt(part, table[places[key]])) for key, part in parts.items()}
 
 
 def _range(at: int) -> str:

@@ -16,7 +16,6 @@ from sweeper.judge.bootstrap import (
     RESAMPLES,
     Array,
     Figure,
-    draw_ahead,
     resample_sums,
     sum_by_prompt,
     undefined,
@@ -84,10 +83,10 @@ class Paired:
         missing = "no decode steps and times per request"
         return _known(self.columns(*COST), (1, -1, -1, 1), missing, seed)
 
-    def draw_ahead(self, *figures: tuple[str, ...], seed: int) -> None:
-        """What figures of these columns draw, at once, where all prompts tell everything."""
-        tables = [self.columns(*names) for names in figures]
-        draw_ahead([with_products(t) for t in tables if np.isfinite(t).all()], seed=seed)
+    def tables(self, *figures: tuple[str, ...]) -> list[Array]:
+        """What figures of these columns draw, where all prompts tell everything."""
+        each = [self.columns(*names) for names in figures]
+        return [with_products(table) for table in each if np.isfinite(table).all()]
 
 
 def _known(table: Array, powers: tuple[int, ...], missing: str, seed: int) -> Figure:
