@@ -48,12 +48,11 @@ import msgspec
 
 from sweeper.errors import StoreError
 from sweeper.profiles import StepSplit
+from sweeper.records import RECORDS, UNREAD
 from sweeper.scores import Quality, Samples, Scores
 from sweeper.values import Json, Plan, PlannedPoint, PointResult, RequestRecord, RolloutBatch, Sweep
 
 T = TypeVar("T")
-
-_RECORDS = msgspec.json.Decoder(RequestRecord)
 
 
 def to_json(value: Any) -> Json:
@@ -236,9 +235,16 @@ class PointFolder:
         if not self.requests.exists():
             return ()
         try:
-            return tuple(_RECORDS.decode_lines(self.requests.read_bytes()))
+            return tuple(RECORDS.decode_lines(self.requests.read_bytes()))
         except msgspec.MsgspecError:  # one at a time says which, and reads what can be read
             return tuple(self.each_record())
+
+    def unread(self) -> tuple[RequestRecord, ...]:
+        """:meth:`records`, token ids left for :func:`ids_of`: in half the time."""
+        try:
+            return tuple(UNREAD.decode_lines(self.requests.read_bytes()))
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return self.records()
 
     def each_record(self) -> Iterator[RequestRecord]:
         """:meth:`records`, one at a time: a long run does not fit into memory."""
@@ -301,7 +307,7 @@ def _record(line: bytes) -> RequestRecord:
     :raises TypeError: when it is of another shape; ``JSONDecodeError`` when it is no JSON.
     """
     try:
-        return _RECORDS.decode(line)
+        return RECORDS.decode(line)
     except msgspec.MsgspecError:
         return from_json(RequestRecord, json.loads(line.decode(errors="replace")))
 

@@ -22,8 +22,8 @@ class Arm:
     """A point, its result and its requests, each request once.
 
     ``status`` is that of the result, or ``lost`` and ``not measured yet`` without one. ``reason``
-    is one line. ``quality`` and
-    ``samples`` are ``None`` where nothing was graded or sampled, ``floor`` what a baseline's
+    is one line. The token ids of ``records`` are for :func:`~sweeper.records.ids_of`. ``quality``
+    and ``samples`` are ``None`` where nothing was graded or sampled, ``floor`` what a baseline's
     answers say about rounding; ``split`` is ``None`` where no profile was taken.
     """
 
@@ -93,7 +93,7 @@ def _result(files: PointFolder) -> PointResult | None:
 def _records(files: PointFolder) -> tuple[tuple[RequestRecord, ...], str]:
     """The records, or none of them and what is wrong with the file."""
     try:
-        return files.records(), ""
+        return files.unread(), ""
     except StoreError as wrong:
         return (), str(wrong)
     except _FOREIGN as wrong:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from sweeper.judge.noise import Noise, gap
 from sweeper.judge.speedup import Pair
+from sweeper.records import ids_of
 from sweeper.values import RequestRecord
 
 DivergenceKind = Literal["numerical", "wrong", "not scored"]
@@ -58,11 +59,11 @@ def worst_of_each(found: Sequence[Divergence]) -> tuple[Divergence, ...]:
 def is_scored(base: RequestRecord, floor: Noise) -> bool:
     """Whether this very answer of the baseline was scored; only first turns are."""
     scored = floor.answers.get(base.prompt_id)
-    return scored is not None and not base.turn and base.token_ids == scored.token_ids
+    return scored is not None and not base.turn and ids_of(base) == scored.token_ids
 
 
 def _divergence(base: RequestRecord, other: RequestRecord, floor: Noise) -> Divergence:
-    at = _position(base.token_ids, other.token_ids)
+    at = _position(ids_of(base), ids_of(other))
     kind, size, at_least = _kind(base, other, at, floor)
     shared = _start_of_word(base.text, _first_difference(base.text, other.text))
     return Divergence(
@@ -113,6 +114,5 @@ def _start_of_word(text: str, end: int) -> int:
 
 
 def _token(record: RequestRecord, at: int | None) -> int | None:
-    if at is None or record.token_ids is None or at >= len(record.token_ids):
-        return None
-    return record.token_ids[at]
+    ids = ids_of(record)
+    return None if at is None or ids is None or at >= len(ids) else ids[at]

@@ -21,6 +21,7 @@ from sweeper.judge.bootstrap import (
     undefined,
 )
 from sweeper.judge.ratio import ratio, with_products
+from sweeper.records import same_ids
 from sweeper.values import RequestRecord
 
 Pair = tuple[RequestRecord, RequestRecord]
@@ -218,9 +219,8 @@ def _goes_on(record: RequestRecord) -> bool:
 
 def same_output(one: RequestRecord, other: RequestRecord) -> bool:
     """Token for token where both servers gave ids, else by text."""
-    if one.token_ids is None or other.token_ids is None:
-        return one.text == other.text
-    return one.token_ids == other.token_ids
+    same = same_ids(one, other)
+    return one.text == other.text if same is None else same
 
 
 def _columns(records: Sequence[RequestRecord]) -> Array:

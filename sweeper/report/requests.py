@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from sweeper.judge.arms import read_arm
 from sweeper.judge.compare import Comparison
+from sweeper.records import ids_of
 from sweeper.store import SweepFolder
 from sweeper.values import Json, RequestRecord, SpecCounts
 
@@ -93,8 +94,9 @@ def _point(one: Comparison) -> Iterator[tuple[str, Json]]:
 def _request(record: RequestRecord) -> Iterator[tuple[str, Json]]:
     for name in ("prompt_id", "category", "repeat", "turn", "prompt_tokens", "cached_tokens"):
         yield name, getattr(record, name)
-    for name in ("completion_tokens", "decode_steps", "finish_reason", "text", "token_ids"):
+    for name in ("completion_tokens", "decode_steps", "finish_reason", "text"):
         yield name, getattr(record, name)
+    yield "token_ids", ids_of(record)
     yield "error", record.error or None
     yield "sent_s", record.sent_ns / 1e9
     yield "request_time_s", record.request_time_s

@@ -11,6 +11,7 @@ from sweeper.drive.datasets import prompts_of
 from sweeper.errors import UserError
 from sweeper.plan.checkpoint import Absent, find
 from sweeper.plan.tokens import tokenizer
+from sweeper.records import ids_of
 from sweeper.values import Dataset, Json, Point, RequestRecord, SpecCounts
 
 Steps = list[tuple[str, str, int, int]]
@@ -62,7 +63,7 @@ def steps_of(record: RequestRecord, coder: Any) -> tuple[Steps | None, str]:
     vLLM tells drafted and accepted tokens of the steps that had a draft, not where they stand
     among those that had none; so it takes an answer in which every step had one.
     """
-    spec, ids = record.spec, record.token_ids
+    spec, ids = record.spec, ids_of(record)
     if record.error or spec is None or not spec.drafted:
         return None, "no draft was made for this answer"
     if spec.per_step_drafted is None or spec.per_step_accepted is None:
