@@ -92,7 +92,8 @@ def point_warnings(
         warnings.append(f"requests and server counters disagree on {named}")
     together = point.load.batches  # n samples of several prompts report nothing each
     if not (point.is_baseline or together) and silent:
-        warnings.append("per-request speculation counts are missing for some requests")
+        which = "every request" if silent == good else f"{silent} of {good} requests"
+        warnings.append(f"per-request speculation counts are missing for {which}")
     if counted:
         warnings.append(
             f"acceptance is from differences of the server's counters for {counted} of "

@@ -99,6 +99,15 @@ def test_a_disagreement_is_named() -> None:
     assert cross_check([], None) == {"agree": None, "reason": "no server counters"}
 
 
+@pytest.mark.parametrize(
+    ("told", "of"), [((True, False), "1 of 2 requests"), ((False, False), "every request")]
+)
+def test_requests_without_counts_are_counted(told: tuple[bool, ...], of: str) -> None:
+    records = [record(9, 7, counts(2, 8, 4)) if one else record(9, None) for one in told]
+    missing = f"per-request speculation counts are missing for {of}"
+    assert point_warnings(point("ngram", 4), records, {}) == [missing]
+
+
 def test_ignore_eos_is_said() -> None:
     asked = point("none", 0, sampling=replace(GREEDY, ignore_eos=True))
     assert point_warnings(asked, [], {}) == [
