@@ -13,7 +13,8 @@ from sweeper.values import RequestRecord
 class Unread(RequestRecord):
     """A record whose token ids are still as its line has them; :func:`ids_of` reads them.
 
-    They are most of a line, and of two answers that are equal nobody needs to know them.
+    There is one for every token of an answer, and of two answers that are equal nobody needs to
+    know them.
     """
 
     token_ids: msgspec.Raw  # type: ignore[assignment]

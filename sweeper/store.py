@@ -240,7 +240,7 @@ class PointFolder:
             return tuple(self.each_record())
 
     def unread(self) -> tuple[RequestRecord, ...]:
-        """:meth:`records`, token ids left for :func:`ids_of`: in half the time."""
+        """:meth:`records`, token ids left for :func:`~sweeper.records.ids_of`."""
         try:
             return tuple(UNREAD.decode_lines(self.requests.read_bytes()))
         except (FileNotFoundError, msgspec.MsgspecError):

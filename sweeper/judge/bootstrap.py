@@ -182,7 +182,7 @@ def _drawn(sums: Array, seed: int, resamples: int) -> list[Array]:
 
 def draw_ahead(tables: Iterable[Array], *, seed: int) -> None:
     """Draw the columns of several tables that are about to be drawn: those of equally many rows in
-    one product, which takes half the time of one each."""
+    one product, which goes over the resamples once."""
     alike: dict[int, list[Array]] = {}
     for table in tables:
         alike.setdefault(len(table), []).append(table)

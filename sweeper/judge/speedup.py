@@ -139,16 +139,6 @@ def _batch(records: Iterable[RequestRecord]) -> tuple[float, ...]:
     return (sequences[0].request_time_s, tokens, np.nan, np.nan, np.nan)
 
 
-def output_rate_ratio(pairs: Sequence[Pair], *, seed: int, resamples: int = RESAMPLES) -> Figure:
-    """:meth:`Paired.output_rate` of these pairs."""
-    return paired(pairs).output_rate(seed=seed, resamples=resamples)
-
-
-def request_time_ratio(pairs: Sequence[Pair], *, seed: int) -> Figure:
-    """:meth:`Paired.request_time` of these pairs."""
-    return paired(pairs).request_time(seed=seed)
-
-
 def identical_share(pairs: Sequence[Pair], *, greedy: bool, seed: int) -> Figure:
     """Share of the pairs with the same output: token ids, or text where an arm has no ids.
 

@@ -147,6 +147,24 @@ def wait_for_server(process: subprocess.Popen[Any], port: int) -> None:
     assert wait_until(healthy)
 
 
+@contextmanager
+def served(
+    line: Sequence[str], env: Mapping[str, str]
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A server of a port of its own, started and ready, and its URL; killed at the end."""
+    with (
+        own_port() as port,
+        subprocess.Popen(
+            [*line, "--port", str(port)], env=env, stdout=subprocess.DEVNULL
+        ) as process,
+    ):
+        try:
+            wait_for_server(process, port)
+            yield process, f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
 def wait_until(truth: Callable[[], object], seconds: float = PATIENT_S) -> bool:
     """Poll a callable until it says yes."""
     end = time.monotonic() + seconds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +15,9 @@ from tests.e2e.running import (
     command,
     environment,
     only_sweep,
-    own_port,
     read,
     run,
-    wait_for_server,
+    served,
 )
 
 LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
@@ -36,17 +34,8 @@ def synthetic_server(tmp_path: Path) -> Iterator[list[str]]:
                    outputs=tmp_path)  # fmt: skip
     argv = [a for a in argv if not a.startswith("server.command")]
     env = environment({"synthetic": True}) | {"VLLM_SERVER_DEV_MODE": "1"}
-    with (
-        own_port() as port,
-        subprocess.Popen(
-            [*engine, "--port", str(port)], env=env, stdout=subprocess.DEVNULL
-        ) as server,
-    ):
-        try:
-            wait_for_server(server, port)
-            yield [*argv, f"server.base_url=http://127.0.0.1:{port}"]
-        finally:
-            server.kill()
+    with served(engine, env) as (_, url):
+        yield [*argv, f"server.base_url={url}"]
 
 
 def test_a_synthetic_server_is_refused_or_its_rows_say_so_everywhere(tmp_path: Path) -> None:

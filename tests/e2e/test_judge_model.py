@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from sweeper.drive.datasets import describe
 from sweeper.judge.compare import compare
 from sweeper.quality.__main__ import main
 from sweeper.store import SweepFolder, to_json
-from tests.e2e.running import ENGINE, own_port, wait_for_server
+from tests.e2e.running import ENGINE, served
 from tests.unit.sweeps import Made, folder, point, record
 
 TASTE = {
@@ -45,17 +44,8 @@ def judge(**faults: object) -> Iterator[str]:
     command += ["--served-model-name", "judge", "--fake-step-ms", "0.2"]
     env = os.environ | {"FAKE_ENGINE": json.dumps({"answers": TASTE} | faults)}
     env["VLLM_API_KEY"] = "key-of-the-judge"
-    with (
-        own_port() as port,
-        subprocess.Popen(
-            [*command, "--port", str(port)], env=env, stdout=subprocess.DEVNULL
-        ) as process,
-    ):
-        try:
-            wait_for_server(process, port)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.kill()
+    with served(command, env) as (_, url):
+        yield f"{url}/v1"
 
 
 def sweep(path: Path, url: str, answers: Mapping[str, str] = ANSWERS) -> SweepFolder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,10 +27,9 @@ from tests.e2e.running import (
     command,
     environment,
     only_sweep,
-    own_port,
     read,
     run,
-    wait_for_server,
+    served,
     wait_until,
 )
 
@@ -57,18 +55,10 @@ def start() -> Iterator[Start]:
     with ExitStack() as stack:
 
         def started(*flags: str, step_ms: float = 1.0, **faults: Any) -> str:
-            port = stack.enter_context(own_port())
             line = [sys.executable, str(ENGINE), "--model", "m", "--host", "127.0.0.1"]
-            line += ["--port", str(port), "--served-model-name", "n", *flags]
-            process = subprocess.Popen(
-                [*line, "--fake-step-ms", str(step_ms)],
-                stdout=subprocess.DEVNULL,
-                env=environment(faults),
-            )
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            wait_for_server(process, port)
-            return f"http://127.0.0.1:{port}"
+            line += ["--served-model-name", "n", *flags, "--fake-step-ms", str(step_ms)]
+            _, url = stack.enter_context(served(line, environment(faults)))
+            return url
 
         yield started
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,9 +17,8 @@ from tests.e2e.running import (
     command,
     environment,
     only_sweep,
-    own_port,
     run,
-    wait_for_server,
+    served,
 )
 
 ROLLOUT = ("load=rollout", "dataset=rollout", "dataset.limit=4", "sampling.max_tokens=40")
@@ -125,18 +123,8 @@ def test_an_attached_server_with_other_settings_fails_the_point(
     argv = command(*ROLLOUT, "method=ngram", "gamma=4", "baseline=off", outputs=tmp_path)
     argv = [token for token in argv if not token.startswith("server.command=")]
     env = environment() | {"VLLM_SERVER_DEV_MODE": dev_mode}
-    with (
-        own_port() as port,
-        subprocess.Popen(
-            [*engine, "--port", str(port)], env=env, stdout=subprocess.DEVNULL
-        ) as server,
-    ):
-        argv += ["server=external", f"server.base_url=http://127.0.0.1:{port}"]
-        try:
-            wait_for_server(server, port)
-            assert run(argv).status == 1
-        finally:
-            server.kill()
+    with served(engine, env) as (_, url):
+        assert run([*argv, "server=external", f"server.base_url={url}"]).status == 1
     (point,) = compare(only_sweep(tmp_path))
     assert point.status == "failed"
     assert point.reason.startswith(

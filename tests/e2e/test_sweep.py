@@ -27,7 +27,7 @@ from tests.e2e.running import (
     read,
     records,
     run,
-    wait_for_server,
+    served,
     wait_until,
 )
 
@@ -252,29 +252,20 @@ def test_one_point_without_multirun(tmp_path: Path) -> None:
 
 def test_attach_to_a_running_server(tmp_path: Path) -> None:
     engine = [sys.executable, str(ENGINE), "--model", "m", "--served-model-name", "mine"]
-    with (
-        own_port() as port,
-        subprocess.Popen(
-            [*engine, "--port", str(port)], env=environment(), stdout=subprocess.DEVNULL
-        ) as server,
-    ):
-        try:
-            wait_for_server(server, port)
-            argv = command(
-                "server=external",
-                f"server.base_url=http://127.0.0.1:{port}",
-                "method=none",
-                "dataset.limit=2",
-                outputs=tmp_path,
-            )
-            argv = [a for a in argv if not a.startswith("server.command")]
-            assert run(argv).status == 0
-            assert server.poll() is None  # it is not ours to stop
-            other = run([*argv, "method=ngram", "gamma=2"])
-            assert other.status == 1
-            assert "speculation was asked for, but the server" in other.out
-        finally:
-            server.kill()
+    with served(engine, environment()) as (server, url):
+        argv = command(
+            "server=external",
+            f"server.base_url={url}",
+            "method=none",
+            "dataset.limit=2",
+            outputs=tmp_path,
+        )
+        argv = [a for a in argv if not a.startswith("server.command")]
+        assert run(argv).status == 0
+        assert server.poll() is None  # it is not ours to stop
+        other = run([*argv, "method=ngram", "gamma=2"])
+        assert other.status == 1
+        assert "speculation was asked for, but the server" in other.out
 
 
 def test_a_squatter_on_the_port_is_named(tmp_path: Path) -> None:

@@ -8,12 +8,10 @@ import pytest
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.speedup import (
     identical_share,
-    output_rate_ratio,
     pair,
     paired,
     paired_batches,
     rendered_differently,
-    request_time_ratio,
     same_history,
 )
 from sweeper.values import RequestRecord
@@ -26,11 +24,11 @@ def arm(*seconds: float, tokens: int = 10) -> list[RequestRecord]:
 
 def test_ratios_are_of_sums() -> None:
     pairs = pair(arm(8.0, 2.0), arm(2.0, 2.0))
-    found = request_time_ratio(pairs, seed=0)
+    found = paired(pairs).request_time(seed=0)
     assert found.value == 2.5
     # Two prompts: the standard error of the logarithm is 0.6, Student's t 12.71.
     assert (found.low, found.high) == pytest.approx((2.5 / 2047.8, 2.5 * 2047.8), rel=1e-3)
-    assert output_rate_ratio(pairs, seed=0).value == pytest.approx(2.5)
+    assert paired(pairs).output_rate(seed=0).value == pytest.approx(2.5)
 
 
 def test_the_clock_of_a_rollout_batch_counts_once_and_batches_are_what_is_resampled() -> None:
@@ -58,16 +56,16 @@ def test_the_clock_of_a_rollout_batch_counts_once_and_batches_are_what_is_resamp
 
 def test_the_output_rate_counts_the_tokens_of_each_arm() -> None:
     pairs = pair(arm(2.0, 2.0), arm(2.0, 2.0, tokens=5))
-    assert request_time_ratio(pairs, seed=0).value == 1.0
-    assert output_rate_ratio(pairs, seed=0).value == 0.5
+    assert paired(pairs).request_time(seed=0).value == 1.0
+    assert paired(pairs).output_rate(seed=0).value == 0.5
 
 
 def test_a_request_that_failed_in_one_arm_leaves_both() -> None:
     slow = arm(1.0, 1.0, 100.0)
     fast = arm(0.5, 0.5, 0.1)
     fast[2] = replace(fast[2], error="503")
-    assert request_time_ratio(pair(slow, fast), seed=0).value == 2.0
-    assert request_time_ratio(pair(fast, slow), seed=0).value == 0.5
+    assert paired(pair(slow, fast)).request_time(seed=0).value == 2.0
+    assert paired(pair(fast, slow)).request_time(seed=0).value == 0.5
 
 
 def test_pairs_share_prompt_turn_and_repeat() -> None:
@@ -80,7 +78,7 @@ def test_pairs_share_prompt_turn_and_repeat() -> None:
 def test_fewer_than_two_common_prompts_are_no_speedup(common: int) -> None:
     candidate = [record("p0", repeat=0), record("p0", repeat=1)] if common else [record("other")]
     base = [*arm(1.0, 1.0), record("p0", repeat=1)]
-    found = output_rate_ratio(pair(base, candidate), seed=0)
+    found = paired(pair(base, candidate)).output_rate(seed=0)
     assert found.value is None
     assert found.low is None
     assert found.reason == f"{common} prompts in common with the baseline, 2 are needed"
@@ -88,7 +86,7 @@ def test_fewer_than_two_common_prompts_are_no_speedup(common: int) -> None:
 
 def test_tokens_of_nothing_are_no_ratio() -> None:
     pairs = pair(arm(1.0, 1.0, tokens=0), arm(1.0, 1.0))
-    found = output_rate_ratio(pairs, seed=0)
+    found = paired(pairs).output_rate(seed=0)
     assert (found.value, found.reason) == (None, "a sum of times or tokens is zero")
 
 
@@ -103,15 +101,15 @@ def test_repeats_stay_together() -> None:
     many = [
         [replace(r, repeat=n) for n in range(10) for r in records] for records in (base, candidate)
     ]
-    once = request_time_ratio(pair(base, candidate), seed=0)
-    assert same(request_time_ratio(pair(*many), seed=0), once)
+    once = paired(pair(base, candidate)).request_time(seed=0)
+    assert same(paired(pair(*many)).request_time(seed=0), once)
 
 
 def test_turns_of_a_prompt_stay_together() -> None:
     base, candidate = arm(8.0, 2.0), arm(2.0, 2.0)
     two = [[replace(r, turn=t) for t in (0, 1) for r in records] for records in (base, candidate)]
-    once = request_time_ratio(pair(base, candidate), seed=0)
-    assert same(request_time_ratio(pair(*two), seed=0), once)
+    once = paired(pair(base, candidate)).request_time(seed=0)
+    assert same(paired(pair(*two)).request_time(seed=0), once)
 
 
 @pytest.mark.parametrize("prompts", [5, 8, 40])
