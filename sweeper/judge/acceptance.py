@@ -84,17 +84,19 @@ def acceptance(
     good = [r for r in records if not r.error]
     counted = [r.spec for r in good if r.spec is not None]
     state = _state(counted, baseline)
-    sums = by_prompt(good, quantities(good))
+    table = quantities(good)
+    _, sums = by_prompt(good, table)
     length = 0 if baseline else longest_draft(counted, gamma)
     positions = _positions(good, sums, state, length, seed)
     pooled = _rates(sums, state, seed)
     told = ((r, NOTHING if baseline else r.spec) for r in good)
     checks = [c for r, spec in told if spec and (c := adds_up(r, spec, gamma)) is not None]
+    verify_steps, drafted, accepted = (int(total) for total in table[:, :3].sum(axis=0))
     return Acceptance(
         state=state,
-        verify_steps=sum(c.verify_steps for c in counted),
-        drafted=sum(c.drafted for c in counted),
-        accepted=sum(c.accepted for c in counted),
+        verify_steps=verify_steps,
+        drafted=drafted,
+        accepted=accepted,
         without_metrics=0 if baseline else len(good) - len(counted),
         acceptance_rate=pooled.acceptance_rate,
         mean_acceptance_length=pooled.mean_acceptance_length,
@@ -133,9 +135,9 @@ def quantities(good: Sequence[RequestRecord]) -> Array:
     )
 
 
-def by_prompt(records: Sequence[RequestRecord], table: Array) -> Array:
-    """The rows of ``table``, one a request, summed by prompt."""
-    return sum_by_prompt([r.prompt_id for r in records], table)[1]
+def by_prompt(records: Sequence[RequestRecord], table: Array) -> tuple[tuple[str, ...], Array]:
+    """The prompts of ``records``, and the rows of ``table``, one a request, summed by prompt."""
+    return sum_by_prompt([r.prompt_id for r in records], table)
 
 
 def rates(records: Sequence[RequestRecord], sums: Array, *, seed: int) -> Rates:
@@ -218,7 +220,6 @@ def _positions(
     """``sums`` are drawn with what the positions need."""
     if state not in ("drafted", "drafted but nothing accepted"):
         return no_positions(state, length)
-    counted = [(r.prompt_id, r.spec, r.decode_steps) for r in good if r.spec is not None]
-    if (found := tally(counted, length)) is not None:
+    if (found := tally(good, length)) is not None:
         draw_ahead([sums, found.sums], seed=seed)
     return positions_of(found, length=length, seed=seed)

@@ -75,11 +75,12 @@ def latency(
     index: dict[str, int] = {}
     prompts = np.array([index.setdefault(r.prompt_id, len(index)) for r in good], dtype=np.int64)
 
-    gaps = [chunk_gaps_ms(r) for r in good]
-    all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64)
-    of_gaps = np.repeat(prompts, np.array([len(each) for each in gaps], dtype=np.int64))
-    not_streamed, silent = "the answers were not streamed", "the server does not report it"
     streamed = [r for r in good if r.chunk_ns]
+    gaps = [chunk_gaps_ms(r) for r in streamed]
+    all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64)
+    codes = np.array([index[r.prompt_id] for r in streamed], dtype=np.int64)
+    of_gaps = np.repeat(codes, np.array([len(each) for each in gaps], dtype=np.int64))
+    not_streamed, silent = "the answers were not streamed", "the server does not report it"
     of_all = SHARED_STREAM if any(r.answers > 1 for r in streamed) else ""
     one_token = "no answer had two tokens" if streamed else not_streamed
     measured: dict[str, tuple[Iterable[float | None], str]] = {
@@ -108,7 +109,10 @@ def latency(
 
 def _known(prompts: Codes, values: Iterable[float | None]) -> tuple[Codes, Array]:
     """The values there are, and their prompts."""
-    every = np.array(list(values), dtype=np.float64)  # None becomes NaN
+    found = list(values)
+    if found.count(None) == len(found):  # most loads have no value of most kinds
+        return prompts[:0], np.empty(0)
+    every = np.array(found, dtype=np.float64)  # None becomes NaN
     there = ~np.isnan(every)
     return prompts[there], every[there]
 

@@ -20,11 +20,9 @@ from sweeper.judge.bootstrap import (
     undefined,
 )
 from sweeper.measure.stretches import flat
-from sweeper.values import SpecCounts
+from sweeper.values import RequestRecord, SpecCounts
 
 UNKNOWN_LENGTHS = "draft lengths vary and were not recorded step by step"
-Counted = tuple[str, SpecCounts, int | None]
-"""Prompt id, counts, and decode steps of one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +66,10 @@ class Tally:
     every_step: bool
 
 
-def tally(counted: Sequence[Counted], length: int) -> Tally | None:
-    """Of all requests; ``None`` without an acceptance histogram of one of them."""
-    specs = [spec for _, spec, _ in counted]
+def tally(records: Sequence[RequestRecord], length: int) -> Tally | None:
+    """Of all requests with counts; ``None`` without an acceptance histogram of one of them."""
+    counted = [(r, r.spec) for r in records if r.spec is not None]
+    specs = [spec for _, spec in counted]
     histograms = _histograms(specs, length)
     if histograms is None:
         return None
@@ -78,14 +77,15 @@ def tally(counted: Sequence[Counted], length: int) -> Tally | None:
     by_step = _drafted_and_reached(specs, accepted, length)
     drafted, reached = by_step or (np.zeros_like(accepted[:, 1:]),) * 2
     all_steps = [spec.verify_steps for spec in specs]
-    decode = [steps or 0 for _, _, steps in counted]
-    table = np.column_stack([all_steps, decode, accepted[:, 1:], drafted, reached])
-    _, sums = sum_by_prompt([prompt for prompt, _, _ in counted], table.astype(np.float64))
+    decode = [r.decode_steps for r, _ in counted]
+    told = [steps or 0 for steps in decode]
+    table = np.column_stack([all_steps, told, accepted[:, 1:], drafted, reached])
+    _, sums = sum_by_prompt([r.prompt_id for r, _ in counted], table.astype(np.float64))
     return Tally(
         names=("S", "steps", *(f"{kind}{i}" for kind in "adr" for i in range(1, length + 1))),
         sums=sums,
         known=by_step is not None,
-        every_step=all(steps is not None for _, _, steps in counted),
+        every_step=None not in decode,
     )
 
 
@@ -117,8 +117,9 @@ def _histograms(specs: Sequence[SpecCounts], length: int) -> Array | None:
             row = tuple(np.bincount(spec.per_step_accepted, minlength=length + 1))
         if row is None and spec.verify_steps:
             return None
-        rows.append((*(row or ()), *(0,) * (length + 1 - len(row or ()))))
-    return np.array(rows, dtype=np.float64).reshape(len(rows), length + 1)
+        row = row or ()
+        rows.append(row if len(row) > length else (*row, *(0,) * (length + 1 - len(row))))
+    return flat(rows).astype(np.float64).reshape(len(rows), length + 1)
 
 
 def _drafted_and_reached(

@@ -63,13 +63,11 @@ def _by_category(
     parts = _parts(good, table, (r.category or "" for r in good))
     if len(parts) < 2:
         return
-    pairs = [
-        both and both.of(dict.fromkeys(r.prompt_id for r in part)) for part, _ in parts.values()
-    ]
+    pairs = [both and both.of(prompts) for _, prompts, _ in parts.values()]
     ahead = [t for mine in pairs if mine for t in mine.tables(RATE, TIME, TPOT)]
-    draw_ahead([*(sums for _, sums in parts.values()), *ahead], seed=seed)
+    draw_ahead([*(sums for *_, sums in parts.values()), *ahead], seed=seed)
     none = undefined(reason)
-    for (name, (part, sums)), mine in zip(parts.items(), pairs, strict=True):
+    for (name, (part, _, sums)), mine in zip(parts.items(), pairs, strict=True):
         yield Slice(
             of="category",
             name=name or "without category",
@@ -86,7 +84,7 @@ def _by_length(good: Sequence[RequestRecord], table: Array, seed: int) -> Iterat
     if len(parts) < 2:
         return
     none = undefined(_NO_LENGTH)
-    for at, (part, sums) in sorted(parts.items()):
+    for at, (part, _, sums) in sorted(parts.items()):
         yield Slice(
             of="output length",
             name=_range(at),
@@ -100,13 +98,13 @@ def _by_length(good: Sequence[RequestRecord], table: Array, seed: int) -> Iterat
 
 def _parts(
     good: Sequence[RequestRecord], table: Array, keys: Iterable[Key]
-) -> dict[Key, tuple[Sequence[RequestRecord], Array]]:
-    """The requests of each key with their rows of ``table`` summed by prompt."""
+) -> dict[Key, tuple[Sequence[RequestRecord], tuple[str, ...], Array]]:
+    """The requests of each key with their prompts, and their rows of ``table`` summed by those."""
     places: dict[Key, list[int]] = {}
     for place, key in enumerate(keys):
         places.setdefault(key, []).append(place)
     parts = {key: [good[place] for place in some] for key, some in places.items()}
-    return {key: (part, by_prompt(part, table[places[key]])) for key, part in parts.items()}
+    return {key: (part, *by_prompt(part, table[places[key]])) for key, part in parts.items()}
 
 
 def _range(at: int) -> str:

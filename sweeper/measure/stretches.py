@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -36,20 +36,22 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Steps:
-    """One entry a verify step, or a request where steps are not reported: whose of the
-    ``requests`` it is, how far into its decoding, from 0 to 1, and what it counts for."""
+    """One entry a verify step, or a request where steps are not reported, ``each`` so many for the
+    ``requests``: how far into its decoding, from 0 to 1, and what it counts for."""
 
     requests: Sequence[RequestRecord]
-    whose: NDArray[np.int64]
+    each: NDArray[np.int64]
     share: Array
     steps: Array
     drafted: Array
     accepted: Array
 
-    def between(self, start: Iterable[int], length: Iterable[int]) -> Array:
+    def between(self, start: Sequence[int], length: Sequence[int]) -> Array:
         """Where each step lies of what begins and lasts so long for each request."""
-        begins, lasts = (np.array(list(one), dtype=np.float64) for one in (start, length))
-        return begins[self.whose] + self.share * lasts[self.whose]
+        begins, lasts = (
+            np.repeat(np.array(one, dtype=np.float64), self.each) for one in (start, length)
+        )
+        return begins + self.share * lasts
 
 
 def over_time(records: Sequence[RequestRecord], windows: int = WINDOWS) -> tuple[Window, ...]:
@@ -71,13 +73,14 @@ def by_length(records: Sequence[RequestRecord]) -> tuple[Window, ...]:
     """Buckets of prompt and answer so far, up to 128 tokens, 256, 512 and so on; no empty ones."""
     found = _steps(records)
     length = found.between(
-        (r.prompt_tokens or 0 for r in found.requests),
-        (r.completion_tokens or 0 for r in found.requests),
+        [r.prompt_tokens or 0 for r in found.requests],
+        [r.completion_tokens or 0 for r in found.requests],
     )
-    at = np.maximum(np.frexp(length / SHORTEST)[1], 0)  # how often SHORTEST must be doubled
+    doubled = np.frexp(length / SHORTEST)[1]  # how often SHORTEST must be
+    at = np.maximum(doubled, 0, dtype=np.intp)
     edges = [SHORTEST * 2**n for n in range(at.max(initial=0) + 1)]
     windows = _summed(found, at, list(zip((0, *edges), edges, strict=False)))
-    return tuple(windows[n] for n in np.unique(at))
+    return tuple(window for window in windows if window.verify_steps)
 
 
 def _summed(
@@ -101,19 +104,18 @@ def _steps(records: Sequence[RequestRecord]) -> _Steps:
     """
     drafting = [(r, r.spec) for r in records if not r.error and r.spec and r.spec.drafted]
     columns = tuple(zip(*(_counts(spec) for _, spec in drafting), strict=True)) or ((), (), ())
-    drafted, accepted = (flat(c).astype(np.float64) for c in columns[1:])
     each = np.array([len(one) for one in columns[1]], dtype=np.int64)
-    whose = np.repeat(np.arange(len(each)), each)
-    share = (np.arange(len(drafted)) - (np.cumsum(each) - each)[whose] + 0.5) / each[whose]
+    firsts = np.cumsum(each) - each
+    share = (np.arange(each.sum()) - np.repeat(firsts, each) + 0.5) / np.repeat(each, each)
     whole = np.array([spec.per_step_drafted is None for _, spec in drafting], dtype=bool)
-    share[whole[whose]] = 1.0
+    share[firsts[whole]] = 1.0
     return _Steps(
         requests=[record for record, _ in drafting],
-        whose=whose,
+        each=each,
         share=share,
-        steps=np.array(columns[0], dtype=np.float64)[whose],
-        drafted=drafted,
-        accepted=accepted,
+        steps=np.repeat(np.array(columns[0], dtype=np.float64), each),
+        drafted=flat(columns[1]).astype(np.float64),
+        accepted=flat(columns[2]).astype(np.float64),
     )
 
 
