@@ -14,7 +14,7 @@ from sweeper.judge.bootstrap import Array, draw_ahead, quantile, resample_sums
 from sweeper.measure.throughput import Throughput, throughput
 from sweeper.measure.times import (
     SHARED_STREAM,
-    chunk_gaps_ms,
+    chunk_gaps_ns,
     e2e_ms,
     late_ms,
     tpot_ms,
@@ -76,8 +76,8 @@ def latency(
     prompts = np.array([index.setdefault(r.prompt_id, len(index)) for r in good], dtype=np.int64)
 
     streamed = [r for r in good if r.chunk_ns]
-    gaps = [chunk_gaps_ms(r) for r in streamed]
-    all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64)
+    gaps = [chunk_gaps_ns(r) for r in streamed]
+    all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64) / 1e6
     codes = np.array([index[r.prompt_id] for r in streamed], dtype=np.int64)
     of_gaps = np.repeat(codes, np.array([len(each) for each in gaps], dtype=np.int64))
     not_streamed, silent = "the answers were not streamed", "the server does not report it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -100,9 +101,9 @@ def _parts(
     good: Sequence[RequestRecord], table: Array, keys: Iterable[Key]
 ) -> dict[Key, tuple[Sequence[RequestRecord], tuple[str, ...], Array]]:
     """The requests of each key with their prompts, and their rows of ``table`` summed by those."""
-    places: dict[Key, list[int]] = {}
+    places = defaultdict[Key, list[int]](list)
     for place, key in enumerate(keys):
-        places.setdefault(key, []).append(place)
+        places[key].append(place)
     parts = {key: [good[place] for place in some] for key, some in places.items()}
     return {key: (part, *by_prompt(part, table[places[key]])) for key, part in parts.items()}
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 
@@ -118,12 +117,10 @@ def _of_one(records: Sequence[RequestRecord], load: Load, slo: Slo | None) -> Th
     limits = slo.limits if slo else {}
     unknown = unmeasured(good, limits)
     kept, has = [r for r in good if limits and keeps(r, limits)], bool(limits) and not unknown
-    inside = [_inside(r, end) for r in good]
-    output = sum(map(_tokens_by, good, inside, repeat(end)))
-    prompt = sum(map(_prompt_read_by, good, inside, repeat(end)))
+    requests, output, prompt = map(sum, zip(*(_done_by(r, end) for r in good), strict=True))
     return Throughput(
         window_s=seconds,
-        requests_per_s=sum(inside) / seconds,
+        requests_per_s=requests / seconds,
         output_tokens_per_s=output / seconds,
         total_tokens_per_s=(output + prompt) / seconds,
         goodput=sum(_inside(r, end) for r in kept) / seconds if has else None,
@@ -153,6 +150,14 @@ def keeps(record: RequestRecord, limits: Mapping[str, float]) -> bool:
     return all(value is not None and value <= limit for value, limit in found)
 
 
+def _done_by(record: RequestRecord, end: int) -> tuple[float, float, float]:
+    """What of a request was done at ``end``: its share, and tokens of the answer and the prompt."""
+    if record.done_ns <= end:  # most of them: all of it
+        return 1.0, record.completion_tokens or 0, record.prompt_tokens or 0
+    inside = _inside(record, end)
+    return inside, _tokens_by(record, inside, end), _prompt_read_by(record, inside, end)
+
+
 def _inside(record: RequestRecord, end: int) -> float:
     """The share of a request's time before ``end``."""
     length = record.done_ns - record.sent_ns
@@ -164,8 +169,6 @@ def _tokens_by(record: RequestRecord, inside: float, end: int) -> float:
     tokens = record.completion_tokens or 0
     if not record.chunk_ns:
         return tokens * inside
-    if record.done_ns <= end:
-        return tokens
     arrived = np.cumsum(record.chunk_ns) <= end - record.sent_ns
     return tokens * float(arrived.mean())
 

@@ -39,11 +39,11 @@ def tpot_ms(record: RequestRecord) -> float | None:
     return sum(record.chunk_ns[1:]) / 1e6 / (tokens - 1)
 
 
-def chunk_gaps_ms(record: RequestRecord) -> list[float]:
+def chunk_gaps_ns(record: RequestRecord) -> tuple[int, ...]:
     """Empty where the answer was not streamed, and of several answers."""
     if record.answers > 1:
-        return []
-    return [gap / 1e6 for gap in (record.chunk_ns or ())[1:]]
+        return ()
+    return (record.chunk_ns or ())[1:]
 
 
 def later(record: RequestRecord, shift_ns: int) -> RequestRecord:
