@@ -6,36 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from sweeper.judge.bootstrap import (
-    Array,
-    Bootstrap,
-    Figure,
-    draw_ahead,
-    resample_sums,
-    sum_by_prompt,
-    undefined,
-)
-from sweeper.judge.positions import (
-    Positions,
-    longest_draft,
-    no_positions,
-    positions_of,
-    tally,
-)
+from sweeper.judge.bootstrap import Array, Bootstrap, Figure, draw_ahead, resample_sums, undefined
+from sweeper.judge.drafts import POOLED, WITH_DRAFTS, Counted, State, state_of
+from sweeper.judge.positions import Positions, no_positions, positions_of
 from sweeper.measure.checks import NOTHING, adds_up
-from sweeper.values import RequestRecord, SpecCounts
-
-State = Literal[
-    "drafted",
-    "no speculation",
-    "no per-request metrics",
-    "no drafts",
-    "drafted but nothing accepted",
-]
-
-_POOLED = ("S", "D", "A", "steps", "emitted", "S_of_known", "steps_of_known")
+from sweeper.values import RequestRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,27 +52,21 @@ class Acceptance:
     exactly: tuple[Figure, ...] = ()
 
 
-def acceptance(
-    records: Sequence[RequestRecord], *, gamma: int, baseline: bool, seed: int
-) -> Acceptance:
-    """Figures of the successful requests among ``records``."""
-    good = [r for r in records if not r.error]
-    counted = [r.spec for r in good if r.spec is not None]
-    state = _state(counted, baseline)
-    table = quantities(good)
-    _, sums = by_prompt(good, table)
-    length = 0 if baseline else longest_draft(counted, gamma)
-    positions = _positions(good, sums, state, length, seed)
-    pooled = _rates(sums, state, seed)
+def acceptance(counted: Counted, *, seed: int) -> Acceptance:
+    """The figures of one point."""
+    good, baseline, state = counted.good, counted.baseline, counted.state
+    draw_ahead(counted.tables, seed=seed)
+    positions = _positions(counted, seed)
+    pooled = _rates(counted.sums, state, seed)
     told = ((r, NOTHING if baseline else r.spec) for r in good)
-    checks = [c for r, spec in told if spec and (c := adds_up(r, spec, gamma)) is not None]
-    verify_steps, drafted, accepted = (int(total) for total in table[:, :3].sum(axis=0))
+    checks = [c for r, s in told if s and (c := adds_up(r, s, counted.gamma)) is not None]
+    verify_steps, drafted, accepted = (int(total) for total in counted.table[:, :3].sum(axis=0))
     return Acceptance(
         state=state,
         verify_steps=verify_steps,
         drafted=drafted,
         accepted=accepted,
-        without_metrics=0 if baseline else len(good) - len(counted),
+        without_metrics=0 if baseline else sum(r.spec is None for r in good),
         acceptance_rate=pooled.acceptance_rate,
         mean_acceptance_length=pooled.mean_acceptance_length,
         draft_coverage=pooled.draft_coverage,
@@ -112,43 +81,15 @@ def acceptance(
     )
 
 
-def quantities(good: Sequence[RequestRecord]) -> Array:
-    """What :func:`rates` sums, one row a request: the quantities of ``_POOLED``; those
-    ``…_of_known`` need both sources."""
-    specs = [r.spec or NOTHING for r in good]
-    steps = np.array([r.decode_steps for r in good], dtype=np.float64)  # None becomes NaN
-    verify = np.array([s.verify_steps for s in specs], dtype=np.float64)
-    # The first token of an answer comes from prefill, not from a decode step.
-    emitted = np.array([(r.completion_tokens or 0) - r.answers for r in good], dtype=np.float64)
-    counted, known = ~np.isnan(steps), np.array([r.spec is not None for r in good], dtype=bool)
-    steps[~counted] = 0.0
-    return np.column_stack(
-        [
-            verify,
-            np.array([s.drafted for s in specs], dtype=np.float64),
-            np.array([s.accepted for s in specs], dtype=np.float64),
-            steps,
-            np.where(counted, np.maximum(emitted, 0), 0),
-            np.where(counted & known, verify, 0),
-            np.where(counted & known, steps, 0),
-        ]
-    )
-
-
-def by_prompt(records: Sequence[RequestRecord], table: Array) -> tuple[tuple[str, ...], Array]:
-    """The prompts of ``records``, and the rows of ``table``, one a request, summed by prompt."""
-    return sum_by_prompt([r.prompt_id for r in records], table)
-
-
 def rates(records: Sequence[RequestRecord], sums: Array, *, seed: int) -> Rates:
-    """Of successful requests of a server that speculates, and their :func:`quantities` summed
-    :func:`by_prompt`."""
+    """Of successful requests of a server that speculates, and their quantities summed by
+    prompt."""
     counted = [r.spec for r in records if r.spec is not None]
-    return _rates(sums, _state(counted, baseline=False), seed)
+    return _rates(sums, state_of(counted, baseline=False), seed)
 
 
 def _rates(sums: Array, state: State, seed: int) -> Rates:
-    boot = resample_sums(sums, names=_POOLED, seed=seed)
+    boot = resample_sums(sums, names=POOLED, seed=seed)
     return Rates(
         acceptance_rate=_of_drafts(boot, state, "A/D"),
         mean_acceptance_length=_of_drafts(boot, state, "1+A/S"),
@@ -178,20 +119,8 @@ def unmeasured_acceptance(reason: str) -> Acceptance:
     )
 
 
-def _state(counted: Sequence[SpecCounts], baseline: bool) -> State:
-    if baseline:
-        return "no speculation"
-    if not counted:
-        return "no per-request metrics"
-    if not any(c.drafted for c in counted):
-        return "no drafts"
-    if not any(c.accepted for c in counted):
-        return "drafted but nothing accepted"
-    return "drafted"
-
-
 def _of_drafts(boot: Bootstrap, state: State, formula: Literal["A/D", "1+A/S"]) -> Figure:
-    if state not in ("drafted", "drafted but nothing accepted"):
+    if state not in WITH_DRAFTS:
         return undefined(state)
     reason = "" if state == "drafted" else state
     if formula == "A/D":
@@ -214,12 +143,7 @@ def _tokens_per_step(boot: Bootstrap) -> Figure:
     return boot.figure(lambda s: s["emitted"] / s["steps"])
 
 
-def _positions(
-    good: Sequence[RequestRecord], sums: Array, state: State, length: int, seed: int
-) -> Positions:
-    """``sums`` are drawn with what the positions need."""
-    if state not in ("drafted", "drafted but nothing accepted"):
-        return no_positions(state, length)
-    if (found := tally(good, length)) is not None:
-        draw_ahead([sums, found.sums], seed=seed)
-    return positions_of(found, length=length, seed=seed)
+def _positions(counted: Counted, seed: int) -> Positions:
+    if counted.state not in WITH_DRAFTS:
+        return no_positions(counted.state, counted.longest)
+    return positions_of(counted.by_position, length=counted.longest, seed=seed)

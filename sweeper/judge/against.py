@@ -11,6 +11,7 @@ from sweeper.judge.arms import Arm
 from sweeper.judge.bootstrap import Figure, draw_ahead, undefined
 from sweeper.judge.comparable import engine_differences, incomparable, unrecorded
 from sweeper.judge.distribution import sampled
+from sweeper.judge.gathered import Gathered
 from sweeper.judge.output import OutputCheck, no_output_check, output_check
 from sweeper.judge.quality import QualityFigures, quality_figures
 from sweeper.judge.slices import Slice, slices
@@ -54,13 +55,20 @@ class Against:
     pairs: tuple[Pair, ...] = ()
 
 
-def against(arm: Arm, base: Arm | None, seed: int, missing: str = NONE_HERE) -> Against:
-    """``arm`` against ``base``, which is ``None`` for a baseline and where there is none;
-    ``missing`` says why there is none."""
+def against(
+    arm: Arm,
+    mine: Gathered | None,
+    base: Arm | None,
+    *,
+    seed: int,
+    missing: str = NONE_HERE,
+) -> Against:
+    """``arm``, of whose requests ``mine`` is gathered, against ``base``, which is ``None`` for a
+    baseline and where there is none; ``missing`` says why there is none."""
     reason = _no_pair(arm, base, missing)
-    if reason or base is None or base.result is None or arm.result is None:
+    if reason or mine is None or base is None or base.result is None or arm.result is None:
         output = no_output_check(reason, _graded(arm, base, seed))
-        return _nothing(arm, reason, output, seed=seed)
+        return _nothing(mine, reason, output, seed=seed)
     all_pairs = pair(base.records, arm.records)
     pairs = same_history(all_pairs)
     output = output_check(
@@ -80,11 +88,11 @@ def against(arm: Arm, base: Arm | None, seed: int, missing: str = NONE_HERE) -> 
     if arm.planned.point.dataset.synthetic:
         reason = reason or NO_TEXT
     if reason:
-        return _nothing(arm, reason, output, notes, seed=seed)
+        return _nothing(mine, reason, output, notes, seed=seed)
     load, by_tpot = arm.planned.point.load, speedup_by(arm.planned.point) == BY_TPOT
     shared = load.stream and arm.planned.point.sampling.n > 1
     both = paired_batches(pairs) if load.batches else paired(pairs)
-    draw_ahead(both.tables(RATE, TIME, TPOT, COST), seed=seed)
+    draw_ahead((*mine.tables, *both.tables(RATE, TIME, TPOT, COST)), seed=seed)
     return Against(
         speedup=both.speedup(by_tpot=by_tpot, seed=seed),
         request_time=both.request_time(seed=seed),
@@ -94,9 +102,9 @@ def against(arm: Arm, base: Arm | None, seed: int, missing: str = NONE_HERE) -> 
         tpot=undefined(SHARED_STREAM) if shared else both.tpot(seed=seed),
         step_cost=_step_cost(both, base.result, arm.result, seed),
         output=output,
-        slices=slices(arm.records, None, OF_BATCHES, seed=seed)
+        slices=slices(mine.drafts, None, OF_BATCHES, seed=seed)
         if load.batches
-        else slices(arm.records, both, "", by_tpot=by_tpot, seed=seed),
+        else slices(mine.drafts, both, "", by_tpot=by_tpot, seed=seed),
         paired=both,
         notes=notes,
         pairs=tuple(pairs),
@@ -104,7 +112,12 @@ def against(arm: Arm, base: Arm | None, seed: int, missing: str = NONE_HERE) -> 
 
 
 def _nothing(
-    arm: Arm, reason: str, output: OutputCheck, notes: tuple[str, ...] = (), *, seed: int
+    mine: Gathered | None,
+    reason: str,
+    output: OutputCheck,
+    notes: tuple[str, ...] = (),
+    *,
+    seed: int,
 ) -> Against:
     none = undefined(reason)
     return Against(
@@ -114,7 +127,7 @@ def _nothing(
         tpot=none,
         step_cost=none,
         output=output,
-        slices=slices(arm.records, None, reason, seed=seed) if arm.usable else (),
+        slices=slices(mine.drafts, None, reason, seed=seed) if mine else (),
         notes=notes,
     )
 

@@ -160,7 +160,7 @@ def drawn_sums(sums: Array, seed: int, resamples: int = RESAMPLES) -> Array:
     Equal numbers of rows and seeds draw the same rows, so that figures of several points on the
     same prompts can be compared draw by draw.
     """
-    return np.stack(_drawn(sums, seed, resamples))
+    return np.array(_drawn(sums, seed, resamples))
 
 
 def _drawn(sums: Array, seed: int, resamples: int) -> list[Array]:
@@ -205,19 +205,19 @@ def forget() -> None:
 def _draw(columns: Array, seed: int, resamples: int) -> Array:
     """Sums of ``columns``, one row each, over every resample."""
     prompts = columns.shape[1]
-    few = resamples * prompts <= _CELLS_KEPT
-    blocks = _kept(seed, resamples, prompts) if few else _blocks(seed, resamples, prompts)
-    return np.hstack([columns @ block for block in blocks])
+    if resamples * prompts <= _CELLS_KEPT:
+        return columns @ _kept(seed, resamples, prompts)
+    return np.hstack([columns @ block for block in _blocks(seed, resamples, prompts)])
 
 
 @lru_cache(maxsize=8)
-def _kept(seed: int, resamples: int, prompts: int) -> tuple[Array, ...]:
+def _kept(seed: int, resamples: int, prompts: int) -> Array:
     """Points of one sweep mostly have equally many prompts: drawn once, up to 16 MB each."""
-    return tuple(_blocks(seed, resamples, prompts))
+    return np.hstack(list(_blocks(seed, resamples, prompts)))
 
 
 def _blocks(seed: int, resamples: int, prompts: int) -> Iterator[Array]:
-    """How often each prompt was drawn, so many resamples at once as stay in a processor's cache."""
+    """How often each prompt was drawn, for so many resamples at once as stay in a cache."""
     generator, size = np.random.default_rng(seed), max(1, _CELLS_AT_ONCE // prompts)
     for start in range(0, resamples, size):
         yield _weights(generator, min(size, resamples - start), prompts)

@@ -13,6 +13,7 @@ from sweeper.judge.cached import cache_notes, cached_share
 from sweeper.judge.comparable import busy, start_remarks
 from sweeper.judge.comparison import Comparison
 from sweeper.judge.conditions import called, conditions_key, told_apart
+from sweeper.judge.gathered import Gathered, gather
 from sweeper.judge.notes import acceptance_notes, cut_notes, output_notes
 from sweeper.judge.parts import lengths
 from sweeper.judge.profile import profile, profile_notes
@@ -118,9 +119,10 @@ def _missing(sweep: Sweep) -> str:
 
 
 def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo, missing: str) -> Comparison:
-    drafts, times = _figures(arm, seed, slo)
+    mine, load = gather(arm), arm.planned.point.load
+    beside = against(arm, mine, base, seed=seed, missing=missing)
+    drafts, times = _figures(arm, mine, seed, slo)
     batches = _rollout(arm, seed)
-    beside, load = against(arm, base, seed, missing), arm.planned.point.load
     steps = profile(arm.split, baseline=arm.planned.point.is_baseline)
     # The answers to a prompt in one batch are numbered like repeats, and are none.
     repeated = arm.usable and not load.batches
@@ -178,34 +180,26 @@ def _rollout(arm: Arm, seed: int) -> Rollout | None:
     return rollout(arm.batches, arm.result, seed)
 
 
-def _figures(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
-    if not arm.usable:
-        reason = arm.why
-        return unmeasured_acceptance(reason), unmeasured_timing(reason)
-    point = arm.planned.point
-    if point.load.batches:
-        return _of_batches(arm, seed, slo)
-    drafts = acceptance(arm.records, gamma=point.gamma, baseline=point.is_baseline, seed=seed)
-    drafts = with_totals(drafts, arm.result.counters if arm.result else None, arm.records)
-    return drafts, _timing(arm, seed, slo)
-
-
-def _timing(arm: Arm, seed: int, slo: Slo) -> Timing:
-    result = arm.result
+def _figures(arm: Arm, mine: Gathered | None, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
+    if mine is None:
+        return unmeasured_acceptance(arm.why), unmeasured_timing(arm.why)
+    result, load = arm.result, arm.planned.point.load
     machine = machine_of(result and result.provenance, result and result.counters)
-    return timing(arm.records, arm.planned.point.load, slo=slo, seed=seed, machine=machine)
+    times = timing(mine.times, load, slo=slo, seed=seed, machine=machine)
+    if load.batches:
+        return _of_batches(arm, times, seed)
+    drafts = acceptance(mine.drafts, seed=seed)
+    return with_totals(drafts, result.counters if result else None, arm.records), times
 
 
-def _of_batches(arm: Arm, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
+def _of_batches(arm: Arm, times: Timing, seed: int) -> tuple[Acceptance, Timing]:
     """Batches and not sequences are what is timed and counted."""
-    point = arm.planned.point
-    found = rollout(arm.batches, arm.result, seed)
-    times = replace(
-        _timing(arm, seed, slo),
+    found, baseline = rollout(arm.batches, arm.result, seed), arm.planned.point.is_baseline
+    return rollout_acceptance(arm.batches, baseline=baseline, seed=seed), replace(
+        times,
         request_time_s=found.batch_time_s,
         output_tokens_per_s=found.output_tokens_per_s,
     )
-    return rollout_acceptance(arm.batches, baseline=point.is_baseline, seed=seed), times
 
 
 def _success_rate(result: PointResult | None) -> float | None:

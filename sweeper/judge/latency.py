@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.judge.bootstrap import Array, draw_ahead, quantile, resample_sums
+from sweeper.judge.bootstrap import Array, draw_ahead, quantile, resample_sums, sum_by_prompt
 from sweeper.measure.throughput import Throughput, throughput
 from sweeper.measure.times import (
     SHARED_STREAM,
@@ -66,24 +66,44 @@ class Latency:
     throughput: Throughput
 
 
-def latency(
-    records: Sequence[RequestRecord], load: Load, *, slo: Slo | None = None, seed: int = 0
-) -> Latency:
-    """All figures of a point's records; failed requests count only against the success rate."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """Values of one kind, the numbers of their prompts, and ``sums``: the sum and the number of the
+    values of each prompt that has one. ``missing`` is why there are none."""
+
+    prompts: Codes
+    values: Array
+    sums: Array
+    missing: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What the requests of one point took, by kind. ``totals`` has one row a prompt: successful
+    requests, seconds of request time, completion tokens."""
+
+    records: Sequence[RequestRecord]
+    good: Sequence[RequestRecord]
+    kinds: Mapping[str, Values]
+    totals: Array
+
+    @property
+    def tables(self) -> tuple[Array, ...]:
+        """What :func:`latency` and :func:`sweeper.judge.timing.timing` draw."""
+        return (self.totals, *(one.sums for one in self.kinds.values() if len(one.values)))
+
+
+def measure(records: Sequence[RequestRecord]) -> Measured:
+    """All values of the successful requests among ``records``."""
     good = [record for record in records if not record.error]
-    why = "" if good else "no request succeeded"
     index: dict[str, int] = {}
     prompts = np.array([index.setdefault(r.prompt_id, len(index)) for r in good], dtype=np.int64)
-
-    streamed = [r for r in good if r.chunk_ns]
-    gaps = [chunk_gaps_ns(r) for r in streamed]
-    all_gaps = np.fromiter(chain.from_iterable(gaps), dtype=np.float64) / 1e6
-    codes = np.array([index[r.prompt_id] for r in streamed], dtype=np.int64)
-    of_gaps = np.repeat(codes, np.array([len(each) for each in gaps], dtype=np.int64))
+    why = "" if good else "no request succeeded"
     not_streamed, silent = "the answers were not streamed", "the server does not report it"
+    streamed = [r for r in good if r.chunk_ns]
     of_all = SHARED_STREAM if any(r.answers > 1 for r in streamed) else ""
     one_token = "no answer had two tokens" if streamed else not_streamed
-    measured: dict[str, tuple[Iterable[float | None], str]] = {
+    reported: dict[str, tuple[Iterable[float | None], str]] = {
         "ttft_ms": (map(ttft_ms, good), not_streamed),
         "tpot_ms": (map(tpot_ms, good), of_all or one_token),
         "e2e_ms": (map(e2e_ms, good), ""),
@@ -92,18 +112,56 @@ def latency(
         "decode_ms": ((r.decode_ms for r in good), silent),
         "late_ms": (map(late_ms, good), "the load plans no times"),
     }
-    found = {name: (*_known(prompts, v), missing) for name, (v, missing) in measured.items()}
-    found["chunk_gap_ms"] = (of_gaps, all_gaps, of_all or not_streamed)
-    draw_ahead((_sums(p, values) for p, values, _ in found.values() if len(values)), seed=seed)
-    spreads = {
-        name: spread_of(p, values, seed=seed, missing=why or missing)
-        for name, (p, values, missing) in found.items()
+    kinds = {
+        name: values_of(*_known(prompts, values), why or missing)
+        for name, (values, missing) in reported.items()
     }
+    gaps = [chunk_gaps_ns(r) for r in streamed]
+    every = np.fromiter(chain.from_iterable(gaps), dtype=np.float64) / 1e6
+    codes = np.array([index[r.prompt_id] for r in streamed], dtype=np.int64)
+    whose = np.repeat(codes, np.array([len(each) for each in gaps], dtype=np.int64))
+    kinds["chunk_gap_ms"] = values_of(whose, every, why or of_all or not_streamed)
+    return Measured(records=records, good=good, kinds=kinds, totals=_totals(good))
+
+
+def latency(measured: Measured, load: Load, *, slo: Slo | None = None, seed: int = 0) -> Latency:
+    """All figures of one point; failed requests count only against the success rate."""
+    records, good = measured.records, measured.good
+    draw_ahead(measured.tables, seed=seed)
+    spreads = {name: spread_of(values, seed=seed) for name, values in measured.kinds.items()}
     return Latency(
         success_rate=len(good) / len(records) if records else None,
         one_token=sum(1 for r in good if r.completion_tokens == 1),
         throughput=throughput(records, load, slo),
         **spreads,
+    )
+
+
+def values_of(prompts: Codes, values: Array, missing: str = "") -> Values:
+    """``values``, whose prompts are numbered."""
+    numbers = np.bincount(prompts).astype(np.float64)
+    sums = np.column_stack([np.bincount(prompts, weights=values), numbers])
+    return Values(prompts, values, sums[numbers > 0], missing)
+
+
+def spread_of(values: Values, *, seed: int) -> Spread:
+    """The spread of ``values``."""
+    count = len(values.values)
+    if not count:
+        return Spread(reason=values.missing)
+    drawn = resample_sums(values.sums, names=("sum", "n"), seed=seed)
+    mean = drawn.figure(lambda s: s["sum"] / s["n"])
+    ordered = np.sort(values.values)
+    return Spread(
+        count=count,
+        mean=mean.value,
+        low=mean.low,
+        high=mean.high,
+        p50=quantile(ordered, 0.5),
+        p90=quantile(ordered, 0.9),
+        p95=quantile(ordered, 0.95),
+        p99=quantile(ordered, 0.99),
+        reason=f"of {count} values" if count < 100 else "",
     )
 
 
@@ -117,28 +175,8 @@ def _known(prompts: Codes, values: Iterable[float | None]) -> tuple[Codes, Array
     return prompts[there], every[there]
 
 
-def _sums(prompts: Codes, values: Array) -> Array:
-    """The sum and the number of the values of each prompt that has one."""
-    numbers = np.bincount(prompts).astype(np.float64)
-    sums = np.column_stack([np.bincount(prompts, weights=values), numbers])
-    return sums[numbers > 0]
-
-
-def spread_of(prompts: Codes, values: Array, *, seed: int, missing: str) -> Spread:
-    """The spread of ``values``, whose prompts are numbered; ``missing`` is the reason for none."""
-    if not len(values):
-        return Spread(reason=missing)
-    drawn = resample_sums(_sums(prompts, values), names=("sum", "n"), seed=seed)
-    mean = drawn.figure(lambda s: s["sum"] / s["n"])
-    ordered = np.sort(values)
-    return Spread(
-        count=len(values),
-        mean=mean.value,
-        low=mean.low,
-        high=mean.high,
-        p50=quantile(ordered, 0.5),
-        p90=quantile(ordered, 0.9),
-        p95=quantile(ordered, 0.95),
-        p99=quantile(ordered, 0.99),
-        reason=f"of {len(values)} values" if len(values) < 100 else "",
-    )
+def _totals(good: Sequence[RequestRecord]) -> Array:
+    seconds = np.array([r.done_ns - r.sent_ns for r in good], dtype=np.float64) / 1e9
+    tokens = np.array([r.completion_tokens or 0 for r in good], dtype=np.float64)
+    table = np.column_stack([np.ones(len(good)), seconds, tokens])
+    return sum_by_prompt([r.prompt_id for r in good], table)[1]

@@ -15,12 +15,14 @@ from itertools import compress
 
 import numpy as np
 
-from sweeper.judge.bootstrap import Figure, draw_ahead
+from sweeper.judge.bootstrap import Array, Figure, draw_ahead
 from sweeper.judge.compare import Comparison
 from sweeper.judge.ratio import Ratio, critical, log_ratio, with_products
 from sweeper.judge.speedup import Paired
 from sweeper.judge.underload import BY_OUTPUT_RATE, BY_TPOT, WORK
 
+_Asked = tuple[Array, tuple[int, ...]]
+"""A table and the powers of its columns whose product is a ratio."""
 _POWERS = (1, -1, -1, 1)
 _SPEEDUPS = (1, -1, -1, 1, -1, 1, 1, -1)
 _AT_ONCE = 16
@@ -46,21 +48,20 @@ def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
     work = WORK[BY_TPOT if by_tpot else BY_OUTPUT_RATE]
     common = _common([p for _, p in arms], work)
     rows = [(c, p.of(common)) for c, p in arms]
-    ratios = {c.number: r for c, r in _speedups(rows, work, seed) if isinstance(r, Ratio)}
+    speedups = _ratios([(p.columns(*_both(work)), _POWERS) for _, p in rows], seed)
+    ratios = {c.number: r for (c, _), r in zip(rows, speedups, strict=True) if isinstance(r, Ratio)}
     rows = [(c, p) for c, p in rows if c.number in ratios]
     if not rows:
         return Ranking(best=None, tied=(), speedups={}, prompts=len(common))
     best, best_rows = max(rows, key=lambda row: ratios[row[0].number].value)
-    others = [
-        (c, _between(best_rows, p, work, seed, shared=c.baseline == best.baseline))
-        for c, p in rows
-        if c is not best
-    ]
-    family = [*ratios.values(), *(r for _, r in others if isinstance(r, Ratio))]
+    others = [(c, p) for c, p in rows if c is not best]
+    between = [_between(best_rows, p, work, shared=c.baseline == best.baseline) for c, p in others]
+    distances = list(zip((c for c, _ in others), _ratios(between, seed), strict=True))
+    family = [*ratios.values(), *(r for _, r in distances if isinstance(r, Ratio))]
     reach = critical(family)
     return Ranking(
         best=best,
-        tied=tuple(c for c, r in others if _may_be_none(r, reach)),
+        tied=tuple(c for c, r in distances if _may_be_none(r, reach)),
         speedups={number: one.figure(reach) for number, one in ratios.items()},
         prompts=len(common),
     )
@@ -81,23 +82,18 @@ def _both(work: Sequence[str]) -> tuple[str, ...]:
     return (*work, *(f"base_{name}" for name in work))
 
 
-def _speedups(
-    rows: Sequence[tuple[Comparison, Paired]], work: Sequence[str], seed: int
-) -> Iterator[tuple[Comparison, Ratio | Figure]]:
-    for at in range(0, len(rows), _AT_ONCE):
-        tables = [(c, p.columns(*_both(work))) for c, p in rows[at : at + _AT_ONCE]]
-        draw_ahead((with_products(table) for _, table in tables), seed=seed)
-        yield from ((c, log_ratio(table, _POWERS, seed=seed)) for c, table in tables)
+def _ratios(asked: Sequence[_Asked], seed: int) -> Iterator[Ratio | Figure]:
+    """One of each table and its powers, in their order."""
+    for some in (asked[at : at + _AT_ONCE] for at in range(0, len(asked), _AT_ONCE)):
+        draw_ahead((with_products(table) for table, _ in some), seed=seed)
+        yield from (log_ratio(table, powers, seed=seed) for table, powers in some)
 
 
-def _between(
-    best: Paired, other: Paired, work: Sequence[str], seed: int, *, shared: bool
-) -> Ratio | Figure:
+def _between(best: Paired, other: Paired, work: Sequence[str], *, shared: bool) -> _Asked:
     """The best's rate over another's, on the same prompts; with a baseline each, which may have
     run on another node, the one's speed-up over the other's."""
     names, powers = (work, _POWERS) if shared else (_both(work), _SPEEDUPS)
-    table = np.hstack([best.columns(*names), other.columns(*names)])
-    return log_ratio(table, powers, seed=seed)
+    return np.hstack([best.columns(*names), other.columns(*names)]), powers
 
 
 def _may_be_none(distance: Ratio | Figure, reach: float) -> bool:

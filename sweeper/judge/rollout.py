@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sweeper.judge.acceptance import Acceptance, State
+from sweeper.judge.acceptance import Acceptance
 from sweeper.judge.bootstrap import Bootstrap, Figure, resample, undefined
+from sweeper.judge.drafts import WITH_DRAFTS, State
 from sweeper.values import Json, PointResult, RolloutBatch
 
 DISAGREES_ABOVE = 0.1
@@ -68,7 +69,7 @@ def rollout_acceptance(batches: Sequence[RolloutBatch], *, baseline: bool, seed:
     good = [batch for batch in batches if not batch.error]
     boot = resample(((str(n), _row(b)) for n, b in enumerate(good)), names=_SUMS, seed=seed)
     state, total = _state(good, baseline), boot.total
-    drafted = state in ("drafted", "drafted but nothing accepted")
+    drafted = state in WITH_DRAFTS
     why = "" if state == "drafted" else state
     return Acceptance(
         state=state,

@@ -8,8 +8,9 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from sweeper.judge.acceptance import Rates, by_prompt, quantities, rates
+from sweeper.judge.acceptance import Rates, rates
 from sweeper.judge.bootstrap import Array, Figure, draw_ahead, undefined
+from sweeper.judge.drafts import Counted, by_prompt
 from sweeper.judge.speedup import RATE, TIME, TPOT, Paired
 from sweeper.values import RequestRecord
 
@@ -37,7 +38,7 @@ class Slice:
 
 
 def slices(
-    records: Sequence[RequestRecord],
+    counted: Counted,
     both: Paired | None,
     reason: str,
     *,
@@ -48,8 +49,7 @@ def slices(
 
     ``reason`` says why there is no ``both``.
     """
-    good = [r for r in records if not r.error]
-    table = quantities(good)
+    good, table = counted.good, counted.table
     return (*_by_category(good, table, both, reason, by_tpot, seed), *_by_length(good, table, seed))
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from sweeper.judge.bootstrap import Figure, resample_sums, sum_by_prompt, undefined
-from sweeper.judge.latency import Latency, Spread, latency
+from sweeper.judge.bootstrap import Figure, resample_sums, undefined
+from sweeper.judge.latency import Latency, Measured, Spread, latency
 from sweeper.measure.energy import NO_GPU
-from sweeper.values import Json, Load, RequestRecord, Slo
+from sweeper.values import Json, Load, Slo
 
 LATENCIES = tuple(f"{name}_ms_p{p}" for name in ("ttft", "tpot") for p in (50, 95, 99))
 """Names of the first latency figures, milliseconds."""
@@ -68,19 +66,12 @@ def machine_of(provenance: Json, counters: Json) -> Machine:
     return Machine(gpus=gpus, joules=joules, reason=NO_GPU if gpus == 0 else reason)
 
 
-def timing(
-    records: Sequence[RequestRecord], load: Load, *, slo: Slo, seed: int, machine: Machine
-) -> Timing:
-    """Figures of the successful requests among ``records``; tokens are those of ``usage``."""
-    good = [r for r in records if not r.error]
-    if not good:
+def timing(measured: Measured, load: Load, *, slo: Slo, seed: int, machine: Machine) -> Timing:
+    """Figures of the successful requests; tokens are those of ``usage``."""
+    if not measured.good:
         return unmeasured_timing("no request succeeded")
-    found = latency(records, load, slo=slo, seed=seed)
-    seconds = np.array([r.done_ns - r.sent_ns for r in good], dtype=np.float64) / 1e9
-    tokens = np.array([r.completion_tokens or 0 for r in good], dtype=np.float64)
-    table = np.column_stack([np.ones(len(good)), seconds, tokens])
-    _, sums = sum_by_prompt([r.prompt_id for r in good], table)
-    boot = resample_sums(sums, names=("n", "s", "tokens"), seed=seed)
+    found = latency(measured, load, slo=slo, seed=seed)
+    boot = resample_sums(measured.totals, names=("n", "s", "tokens"), seed=seed)
     window = _of_window(found, found.throughput.output_tokens_per_s)
     return Timing(
         request_time_s=boot.figure(lambda s: s["s"] / s["n"]),
@@ -89,7 +80,7 @@ def timing(
         else boot.figure(lambda s: s["tokens"] / s["s"], ""),
         latencies=_latencies(found),
         goodput=_by_slo(found, found.throughput.goodput, slo),
-        rates=_rates(found, slo, machine, sum(r.completion_tokens or 0 for r in good)),
+        rates=_rates(found, slo, machine, int(boot.total["tokens"])),
         one_token=found.one_token,
     )
 

@@ -14,6 +14,7 @@ import pytest
 
 from sweeper import store
 from sweeper.judge.acceptance import acceptance
+from sweeper.judge.drafts import count
 from sweeper.measure.checks import identity_violation
 from sweeper.store import SweepFolder
 from tests.e2e.running import only_sweep, read, run
@@ -68,7 +69,7 @@ def test_editing_tasks_are_drafted_and_accepted(measured: SweepFolder) -> None:
     (code,) = [
         p for p in sweep_.plan.points if (p.point.method, p.point.dataset.name) == ("ngram", "code")
     ]
-    found = acceptance(measured.point(code).records(), gamma=2, baseline=False, seed=0)
+    found = acceptance(count(measured.point(code).records(), gamma=2, baseline=False), seed=0)
     assert found.acceptance_rate.value is not None and found.acceptance_rate.value > 0
     assert found.draft_coverage.value is not None and 0 < found.draft_coverage.value < 1
 

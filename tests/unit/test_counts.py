@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sweeper.judge.acceptance import acceptance
+from sweeper.judge.drafts import count
 from sweeper.measure.checks import cross_check, point_warnings
 from sweeper.measure.counters import Counters, with_counts
 from sweeper.values import SpecCounts
@@ -54,7 +55,7 @@ def test_acceptance_and_survival_come_out_and_the_point_says_where_from() -> Non
         with_counts(record(name, tokens=20), change(8.0, 6.0, 4.0, drafted=16.0))
         for name in ("a", "b")
     ]
-    figures = acceptance(records, gamma=2, baseline=False, seed=0)
+    figures = acceptance(count(records, gamma=2, baseline=False), seed=0)
     assert figures.acceptance_rate.value == 20 / 32
     assert [f.value for f in figures.survival] == [0.75, 0.5]
     assert (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sweeper.judge.latency import measure
 from sweeper.judge.timing import Machine, machine_of, timing
 from sweeper.measure.energy import Meter
 from sweeper.values import Load, Slo
@@ -58,7 +59,7 @@ def test_energy_is_per_output_token_and_rates_per_gpu() -> None:
     records = [record(f"p{n}", tokens=10) for n in range(4)]
     load = Load(name="closed", concurrency=4, stream=True)
     machine = machine_of({"engine": {"gpus": 2}}, {"energy": {"joules": 80.0, "gpus": 2}})
-    found = timing(records, load, slo=Slo(), seed=0, machine=machine).rates
+    found = timing(measure(records), load, slo=Slo(), seed=0, machine=machine).rates
     assert found["energy_j_per_output_token"].value == 2.0
     both = (found["total_tokens_per_s"].value, found["total_tokens_per_s_per_gpu"].value)
     assert both == (60.0, 30.0)
@@ -66,7 +67,8 @@ def test_energy_is_per_output_token_and_rates_per_gpu() -> None:
 
 def test_without_a_gpu_both_say_so() -> None:
     machine = machine_of({"engine": {"gpus": 0}}, {"energy": {"reason": "whatever"}})
-    found = timing([record("p")], Load(name="sequential"), slo=Slo(), seed=0, machine=machine).rates
+    load, records = Load(name="sequential"), [record("p")]
+    found = timing(measure(records), load, slo=Slo(), seed=0, machine=machine).rates
     for name in ("energy_j_per_output_token", "output_tokens_per_s_per_gpu"):
         assert found[name].value is None
         assert found[name].reason == "not measured: no GPU"

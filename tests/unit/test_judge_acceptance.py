@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sweeper.judge.acceptance import Acceptance, acceptance
+from sweeper.judge.drafts import count
 from sweeper.judge.positions import UNKNOWN_LENGTHS
 from sweeper.values import RequestRecord, SpecCounts
 from tests.unit.sweeps import counts, record
@@ -13,7 +14,7 @@ NO_DRAFTS = SpecCounts(verify_steps=0, drafted=0, accepted=0, histogram=(0, 0, 0
 
 
 def judged(*records: RequestRecord, gamma: int = 4, baseline: bool = False) -> Acceptance:
-    return acceptance(records, gamma=gamma, baseline=baseline, seed=0)
+    return acceptance(count(records, gamma=gamma, baseline=baseline), seed=0)
 
 
 def value(figure: object) -> float:
@@ -206,11 +207,11 @@ def test_repeats_of_a_prompt_are_summed() -> None:
 
 def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> None:
     records = [record(str(n), spec=counts((n, 20 - n))) for n in range(20)]
-    first = acceptance(records, gamma=1, baseline=False, seed=1)
-    assert first == acceptance(records, gamma=1, baseline=False, seed=1)
+    first = acceptance(count(records, gamma=1, baseline=False), seed=1)
+    assert first == acceptance(count(records, gamma=1, baseline=False), seed=1)
     assert (
         first.acceptance_rate
-        != acceptance(records, gamma=1, baseline=False, seed=2).acceptance_rate
+        != acceptance(count(records, gamma=1, baseline=False), seed=2).acceptance_rate
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sweeper.judge.latency import latency, spread_of
+from sweeper.judge.latency import latency, measure, spread_of, values_of
 from sweeper.measure.throughput import ENOUGH, load_warnings, measuring_window, throughput
 from sweeper.values import Load, RequestRecord, Slo
 from tests.unit.sweeps import record
@@ -37,7 +37,7 @@ def test_tpot_is_per_token_and_chunk_gaps_are_not() -> None:
     """10 ms for one token against 20 ms for four: twice as fast, though the gaps are longer."""
     base = streamed("a", tokens=41, chunks_ms=(50, *(10,) * 40))
     spec = streamed("a", tokens=41, chunks_ms=(50, *(20,) * 10))
-    one, other = latency([base], CLOSED), latency([spec], CLOSED)
+    one, other = latency(measure([base]), CLOSED), latency(measure([spec]), CLOSED)
     assert (one.tpot_ms.p50, other.tpot_ms.p50) == (10.0, 5.0)
     assert (one.chunk_gap_ms.p50, other.chunk_gap_ms.p50) == (10.0, 20.0)
     assert (one.ttft_ms.p50, other.ttft_ms.p50) == (50.0, 50.0)
@@ -49,15 +49,15 @@ def test_answers_of_one_token_have_no_tpot_and_are_counted() -> None:
         streamed("a", tokens=1, chunks_ms=(30,)),
         streamed("b", tokens=3, chunks_ms=(30, 4, 4)),
     )
-    found = latency([short, long], CLOSED)
+    found = latency(measure([short, long]), CLOSED)
     assert (found.one_token, found.tpot_ms.count, found.tpot_ms.mean) == (1, 1, 4.0)
     assert found.ttft_ms.count == 2
-    alone = latency([short], CLOSED)
+    alone = latency(measure([short]), CLOSED)
     assert (alone.tpot_ms.p50, alone.tpot_ms.reason) == (None, "no answer had two tokens")
 
 
 def test_what_was_not_streamed_has_request_times_only() -> None:
-    found = latency([record("a", seconds=2.0)], Load(name="sequential"))
+    found = latency(measure([record("a", seconds=2.0)]), Load(name="sequential"))
     assert found.e2e_ms.p50 == 2000.0
     for spread in (found.ttft_ms, found.tpot_ms, found.chunk_gap_ms):
         assert (spread.count, spread.p99) == (0, None)
@@ -67,10 +67,10 @@ def test_what_was_not_streamed_has_request_times_only() -> None:
 
 def test_percentiles_interpolate_and_say_how_few_values_they_are_of() -> None:
     values = [float(v) for v in range(1, 101)]
-    many = spread_of(np.arange(len(values)), np.array(values, dtype=float), seed=0, missing="")
+    many = spread_of(values_of(np.arange(len(values)), np.array(values, dtype=float)), seed=0)
     assert (many.p50, many.p90, many.p95, many.p99) == pytest.approx((50.5, 90.1, 95.05, 99.01))
     assert many.reason == ""
-    few = spread_of(np.array([0, 0, 1]), np.array([1.0, 2.0, 3.0]), seed=0, missing="")
+    few = spread_of(values_of(np.array([0, 0, 1]), np.array([1.0, 2.0, 3.0])), seed=0)
     assert (few.p50, few.reason) == (2.0, "of 3 values")
 
 
@@ -79,20 +79,20 @@ def test_the_interval_keeps_the_values_of_a_prompt_together() -> None:
     means = dice.normal(100, 10, size=40)
     values, together = np.repeat(means, 25), np.repeat(np.arange(40), 25)
     apart = np.arange(len(values))
-    narrow, wide = (spread_of(p, values, seed=1, missing="") for p in (apart, together))
+    narrow, wide = (spread_of(values_of(p, values), seed=1) for p in (apart, together))
     assert narrow.mean == pytest.approx(wide.mean)
     assert wide.low and wide.high and narrow.low and narrow.high
     assert (wide.high - wide.low) / (narrow.high - narrow.low) == pytest.approx(5, rel=0.1)
     assert wide.low < 100 < wide.high
-    one = spread_of(np.array([0, 0]), np.array([1.0, 2.0]), seed=0, missing="")
+    one = spread_of(values_of(np.array([0, 0]), np.array([1.0, 2.0])), seed=0)
     assert (one.low, one.high) == (None, None)
 
 
 def test_failures_count_against_success_only() -> None:
     bad = replace(record("x", seconds=0.001), error="HTTP 503: busy", completion_tokens=None)
-    found = latency([streamed("a", tokens=3, chunks_ms=(30, 4, 4)), bad, bad, bad], CLOSED)
+    found = latency(measure([streamed("a", tokens=3, chunks_ms=(30, 4, 4)), bad, bad, bad]), CLOSED)
     assert (found.success_rate, found.e2e_ms.count) == (0.25, 1)
-    none = latency([bad, bad], CLOSED)
+    none = latency(measure([bad, bad]), CLOSED)
     assert none.success_rate == 0.0
     assert (none.ttft_ms.reason, none.throughput.reason) == ("no request succeeded",) * 2
     assert none.throughput.output_tokens_per_s is None
@@ -188,7 +188,7 @@ def test_times_the_server_reports_and_lateness_are_summed_up() -> None:
     record_ = streamed(
         "a", tokens=2, chunks_ms=(30, 4), sent_s=1.0, due_ns=990 * MS, queue_ms=7.0, prefill_ms=20.0
     )
-    found = latency([record_], OPEN)
+    found = latency(measure([record_]), OPEN)
     assert (found.queue_ms.p50, found.prefill_ms.p50, found.late_ms.p50) == (7.0, 20.0, 10.0)
     assert found.decode_ms.p50 is None
 

@@ -12,7 +12,8 @@ import pytest
 from sweeper.drive.events import read_stream
 from sweeper.judge.acceptance import acceptance
 from sweeper.judge.compare import compare
-from sweeper.judge.latency import latency
+from sweeper.judge.drafts import count
+from sweeper.judge.latency import latency, measure
 from sweeper.judge.speedup import paired
 from sweeper.judge.totals import OF_COUNTERS, with_totals
 from sweeper.measure.checks import cross_check, identity_violation
@@ -39,7 +40,7 @@ def counted(**changes: Any) -> dict[str, Any]:
 
 
 def test_acceptance_of_several_answers_is_that_of_the_counters() -> None:
-    found = acceptance(RECORDS, gamma=4, baseline=False, seed=0)
+    found = acceptance(count(RECORDS, gamma=4, baseline=False), seed=0)
     assert found.state == "no per-request metrics"
     found = with_totals(found, counted(), RECORDS)
     assert (found.state, found.acceptance_rate.value) == ("drafted", 0.5)
@@ -53,7 +54,7 @@ def test_acceptance_of_several_answers_is_that_of_the_counters() -> None:
 def test_five_hits_in_a_hundred_steps_are_not_five_tokens_a_step_under_load_either() -> None:
     spec = SpecCounts(verify_steps=5, drafted=20, accepted=20, histogram=(0, 0, 0, 0, 5))
     records = (record("p", tokens=121, steps=None, spec=spec),)
-    found = acceptance(records, gamma=4, baseline=False, seed=0)
+    found = acceptance(count(records, gamma=4, baseline=False), seed=0)
     assert found.tokens_per_decode_step.value is None
     totals = counted(
         verify_steps=5.0, drafted=20.0, accepted=20.0, decode_steps=100.0, completion_tokens=121.0
@@ -66,7 +67,7 @@ def test_five_hits_in_a_hundred_steps_are_not_five_tokens_a_step_under_load_eith
 
 def test_counters_with_steps_of_failed_requests_are_not_used() -> None:
     records = (*RECORDS, record("x", error="HTTP 500"))
-    found = acceptance(records, gamma=4, baseline=False, seed=0)
+    found = acceptance(count(records, gamma=4, baseline=False), seed=0)
     assert with_totals(found, counted(), records) == found
     assert with_totals(found, {}, RECORDS) == found
 
@@ -112,7 +113,7 @@ def test_every_answer_may_end_in_the_middle_of_a_draft() -> None:
     spec = SpecCounts(verify_steps=4, drafted=16, accepted=8)
     closes = record("p", tokens=2 + 10 + 8 - 6, steps=10, spec=spec, answers=2)  # T = 6 of 2γ
     off = replace(closes, completion_tokens=21)
-    found = acceptance((closes, off), gamma=4, baseline=False, seed=0)
+    found = acceptance(count((closes, off), gamma=4, baseline=False), seed=0)
     assert (found.checked, found.violations) == (2, 1)
     assert identity_violation(off, 4) == "p: 21 tokens, but 2 + S 4 + A 8 + Z 6 = 20"
 
@@ -125,7 +126,7 @@ def streamed(prompt: str, gap_ms: int) -> RequestRecord:
 
 
 def test_answers_that_share_a_stream_have_no_tpot_and_no_chunk_gaps() -> None:
-    found = latency([streamed("p", 10)], CLOSED, slo=Slo(tpot_ms=6.0))
+    found = latency(measure([streamed("p", 10)]), CLOSED, slo=Slo(tpot_ms=6.0))
     assert found.ttft_ms.p50 == 100.0
     for spread in (found.tpot_ms, found.chunk_gap_ms):
         assert (spread.p50, spread.reason) == (None, "several answers share a stream")

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from sweeper.judge.compare import compare
+from sweeper.judge.drafts import Counted, count
 from sweeper.judge.judgement import judge
 from sweeper.judge.parts import lengths
 from sweeper.judge.slices import slices
@@ -31,8 +32,12 @@ RECORDS = (
 )
 
 
+def _counted(*records: RequestRecord) -> Counted:
+    return count(records, gamma=4, baseline=False)
+
+
 def test_acceptance_by_category_is_pooled_within_it() -> None:
-    code, chat = slices(RECORDS, None, "alone", seed=0)
+    code, chat = slices(_counted(*RECORDS), None, "alone", seed=0)
     assert (code.of, code.name, code.requests) == ("category", "code", 2)
     assert code.rates.acceptance_rate.value == pytest.approx(30 / 40)
     assert code.rates.mean_acceptance_length.value == pytest.approx(1 + 30 / 20)
@@ -41,11 +46,11 @@ def test_acceptance_by_category_is_pooled_within_it() -> None:
 
 
 def test_without_categories_there_are_none() -> None:
-    assert slices((drafts("a", None, [0, 1]),), None, "alone", seed=0) == ()
+    assert slices(_counted(drafts("a", None, [0, 1])), None, "alone", seed=0) == ()
 
 
 def test_a_category_without_drafts_says_so() -> None:
-    (none, _) = slices((record("x", category="q"), *RECORDS[:1]), None, "alone", seed=0)
+    (none, _) = slices(_counted(record("x", category="q"), RECORDS[0]), None, "alone", seed=0)
     assert none.rates.acceptance_rate.reason == "no per-request metrics"
 
 
