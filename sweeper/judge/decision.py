@@ -180,7 +180,7 @@ def _tie(chosen: _Case, ranking: Ranking) -> str:
     if chosen.one is not ranking.best and chosen.one not in ranking.tied:
         return "; faster ones do not pass"
     if not alike:
-        return "; faster than every other setting"
+        return "; faster than every other setting" if len(ranking.speedups) > 1 else ""
     named = ", ".join(
         f"{c.point.label} ({say(Figure(value=ranking.speedups[c.number].value))})"
         for c in sorted(alike, key=lambda c: -(ranking.speedups[c.number].value or 0.0))

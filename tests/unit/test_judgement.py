@@ -75,6 +75,17 @@ def test_a_workload_is_one_target_dataset_sampling_and_load(tmp_path: Path) -> N
     assert [b.number for w in found.workloads for b in w.baselines] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("others", "end"),
+    [((), "by output rate"), ((SLOW,), "by output rate; faster than every other setting")],
+)
+def test_a_choice_is_set_beside_others_where_there_are_some(
+    others: tuple[Made, ...], end: str, tmp_path: Path
+) -> None:
+    workload = only(judged(tmp_path, BASE, FAST, *others))
+    assert (workload.verdict, workload.sentence.endswith(end)) == ("deploy", True)
+
+
 def test_of_equal_gamma_the_faster_wins_a_tie(tmp_path: Path) -> None:
     alike = replace(AS_FAST, point=point("suffix", 2))
     workload = only(judged(tmp_path, BASE, FAST, alike))
