@@ -51,7 +51,7 @@ def count(records: Sequence[RequestRecord], *, gamma: int, baseline: bool) -> Co
     good = [r for r in records if not r.error]
     specs = [r.spec for r in good if r.spec is not None]
     state, longest = state_of(specs, baseline), 0 if baseline else longest_draft(specs, gamma)
-    table = quantities(good)
+    table = _quantities(good)
     return Counted(
         good=good,
         gamma=gamma,
@@ -64,7 +64,7 @@ def count(records: Sequence[RequestRecord], *, gamma: int, baseline: bool) -> Co
     )
 
 
-def quantities(good: Sequence[RequestRecord]) -> Array:
+def _quantities(good: Sequence[RequestRecord]) -> Array:
     """One row a request with the columns :data:`POOLED`; those ``…_of_known`` need both sources."""
     specs = [r.spec or NOTHING for r in good]
     steps = np.array([r.decode_steps for r in good], dtype=np.float64)  # None becomes NaN
@@ -92,6 +92,7 @@ def by_prompt(records: Sequence[RequestRecord], table: Array) -> tuple[tuple[str
 
 
 def state_of(counted: Sequence[SpecCounts], baseline: bool) -> State:
+    """``counted`` are those of the requests that report any."""
     if baseline:
         return "no speculation"
     if not counted:
