@@ -17,6 +17,7 @@ from sweeper.judge.judgement import Judgement
 from sweeper.report import mlview
 from sweeper.report.runs import FOLDER, NOT_MEASURED, PASSING_TAGS, Run, child, parent
 from sweeper.report.stepped import SURVIVAL
+from sweeper.report.unbroken import Unbroken, unbroken
 from sweeper.store import SweepFolder, read_sweep
 
 DATABASE = "mlflow.db"
@@ -129,7 +130,11 @@ class _Publication:
     def __init__(self, uri: str, experiment: str, sweep: str, files: str | None) -> None:
         from mlflow import MlflowClient  # takes seconds to import
 
-        self.client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        if _is_server(uri):  # has its own transactions, and may be silent for long
+            self.client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        else:
+            with unbroken():  # may make the tables
+                self.client = Unbroken(MlflowClient(tracking_uri=uri, registry_uri=uri))
         self.experiment = _experiment(self.client, uri, experiment, files)
         self.sweep = sweep
         self.known = self._known()
@@ -301,10 +306,15 @@ def database_of(uri: str) -> Path | None:
 def _artifacts(uri: str, outputs: Path) -> str | None:
     """Beside the database file; of a database server in ``outputs``, as it keeps no files; a
     tracking server has its own place."""
-    if uri.startswith(("http://", "https://", "databricks")):
+    if _is_server(uri):
         return None
     database = database_of(uri)
     return ((database.parent if database else outputs) / ARTIFACTS).as_uri()
+
+
+def _is_server(uri: str) -> bool:
+    """Whether a tracking server is there, and not a database that this process writes to."""
+    return uri.startswith(("http://", "https://", "databricks"))
 
 
 @contextmanager

@@ -18,8 +18,11 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from sweeper.errors import PublishError
+from sweeper.publish import main as publish_main
 from sweeper.report.mlflow import default_tracking_uri, found_again, publish
 from sweeper.report.outcome import write_report
 from sweeper.store import SweepFolder
@@ -276,30 +279,49 @@ def test_two_sweeps_may_create_the_database_at_once(fresh: Path) -> None:
     assert len(all_runs(fresh, "sweeper")) == 4
 
 
-def test_an_interrupted_publication_leaves_no_run_running(outputs: Path) -> None:
-    many = (Made(point=point("ngram", n), records=RECORDS, baseline=None) for n in range(2, 42))
-    sweep = folder(outputs / "d" / "s", *many)
-    process = subprocess.Popen(command("sweeper.publish", sweep.path))
-    wait_for(lambda: runs_in(outputs) >= 4)  # the one of the fixture, the sweep's, two points'
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 130
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("statement", ["INSERT INTO runs", "SELECT", "INSERT INTO latest_metrics"])
+def test_an_interrupted_publication_leaves_no_run_running(
+    outputs: Path, statement: str, number: signal.Signals
+) -> None:
+    """The signal comes inside a transaction, with a cursor of the database still open."""
+    more = Made(point=point("ngram", 4), records=RECORDS)
+    sweep = folder(outputs / "d" / "s", BASE, NGRAM, more)
+    with signalled(statement, number) as sent:
+        assert publish_main([str(sweep.path)]) == 130
+    assert sent == [number]
     runs = all_runs(outputs, "sweeper")
-    assert 3 <= len(runs) < 41
-    assert {r.info.status for r in runs} == {"KILLED", "FINISHED"}
+    assert 2 <= len(runs) < 4
+    assert {r.info.status for r in runs} <= {"KILLED", "FINISHED"}
     top = next(r for r in runs if "method" not in r.data.params)
     assert top.info.status == "KILLED"
     assert told(sweep, outputs, "sweeper") == top.info.run_id
     again = all_runs(outputs, "sweeper")
-    assert (len(again), {r.info.status for r in again}) == (41, {"FINISHED"})
+    assert [r.info.status for r in again] == ["FINISHED"] * 4
 
 
-def runs_in(outputs: Path) -> int:
-    address = f"{(outputs / 'mlflow.db').as_uri()}?mode=ro"
+@contextmanager
+def signalled(statement: str, number: signal.Signals) -> Iterator[list[signal.Signals]]:
+    """This process gets a signal during the first ``statement`` after those that make two runs;
+    handlers are put back."""
+    sent: list[signal.Signals] = []
+    made: list[str] = []
+
+    def executed(connection: Any, cursor: Any, text: str, *more: Any) -> None:
+        if text.startswith(statement) and len(made) >= 2 and not sent:
+            sent.append(number)
+            signal.raise_signal(number)
+        if text.startswith("INSERT INTO runs"):
+            made.append(text)
+
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    event.listen(Engine, "after_cursor_execute", executed)
     try:
-        with closing(sqlite3.connect(address, uri=True)) as database:
-            return int(database.execute("select count(*) from runs").fetchone()[0])
-    except sqlite3.OperationalError:  # not there yet, or locked
-        return 0
+        yield sent
+    finally:
+        event.remove(Engine, "after_cursor_execute", executed)
+        for n, handler in before.items():
+            signal.signal(n, handler)
 
 
 def wait_for(condition: Any, seconds: float = 120) -> None:
