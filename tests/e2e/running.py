@@ -26,7 +26,7 @@ ENGINE = ROOT / "tests" / "fakes" / "engine.py"
 BEFORE_A_POINT = 5
 """Requests that a server gets before those of its first point: the one that proves the start, the
 canary, two probes, and one to warm up where they are sent one by one."""
-PATIENT_S = 60.0
+PATIENT_S = 180.0
 """For what takes a second or two: the machine may be loaded."""
 
 
