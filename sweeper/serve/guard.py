@@ -1,10 +1,11 @@
 """Runs one server as its only child and leaves nothing of it behind, whatever happens to us.
 
 A program of its own (``python -I guard.py GRACE_S -- COMMAND…``), standard library only. The
-launching process holds the other end of our standard input: when it closes that end, or dies by
-any signal, we stop the server: TERM, wait, KILL every descendant, reap, report. As a child
-subreaper we inherit orphans of the server, so "every descendant" is complete even when some moved
-to a session of their own. On standard output one JSON line tells the server's pid and one its end.
+launching process holds the other end of our standard input: when it writes there, closes that end,
+or dies by any signal, we stop the server: TERM, wait (the grace time only if something was
+written), KILL every descendant, reap, report. As a child subreaper we inherit orphans of the
+server, so "every descendant" is complete even when some moved to a session of their own. On
+standard output one JSON line tells the server's pid and one its end.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-ORPHAN_S = 2.0
-"""vLLM ignores TERM while it starts, for half a minute and more."""
+SHORT_S = 2.0
+"""For a server that nobody will ask again; vLLM ignores TERM while it starts, for half a minute."""
 
 
 def prctl(option: int, value: int) -> None:
@@ -97,7 +98,7 @@ def main() -> None:
     while server.poll() is None and not told_to_stop:
         if select.select([0], [], [], 0.05)[0]:
             told_to_stop = True
-            grace_s = grace_s if os.read(0, 1024) else min(grace_s, ORPHAN_S)
+            grace_s = grace_s if os.read(0, 1024) else min(grace_s, SHORT_S)
     asked = server.poll() is None
     if asked:
         server.terminate()

@@ -43,19 +43,24 @@ class ServerProcess:
                 self.end = {"exit": -signal.SIGKILL, "asked": False, "killed": [], "left": []}
         return None if self.end is None else int(self.end["exit"] or 0)
 
-    def begin_to_stop(self) -> None:
-        """Ask for the orderly end and do not wait for it; asking again changes nothing."""
+    def begin_to_stop(self, *, was_ready: bool = True) -> None:
+        """Ask for the orderly end and do not wait for it; asking again changes nothing.
+
+        A server that never was ready has nothing to end in order, and vLLM does not hear TERM while
+        it starts: it gets two seconds instead of the grace time.
+        """
         if self.guard.stdin and not self.guard.stdin.closed:
             with contextlib.suppress(OSError):
-                self.guard.stdin.write(b"stop")
+                if was_ready:
+                    self.guard.stdin.write(b"stop")
                 self.guard.stdin.close()
 
-    def stop(self) -> dict[str, Json]:
+    def stop(self, *, was_ready: bool = True) -> dict[str, Json]:
         """TERM, wait, KILL everything; returns the guard's report.
 
         :raises ServerError: when a process of the server could not be removed.
         """
-        self.begin_to_stop()
+        self.begin_to_stop(was_ready=was_ready)
         deadline = time.monotonic() + self.grace_s + _REAP_S
         while self.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -90,6 +90,7 @@ def _started(
         store.write_json(folder.info, facts)
         began = time.monotonic()
         process = start(command, env, folder.log, spec.stop_timeout_s)
+        session: Session | None = None
         try:
             session = _ready(spec, endpoint, process, folder, began, on_wait)
             session.preload, session.here = tuple(map(str, preload)), here
@@ -102,7 +103,7 @@ def _started(
         finally:
             endpoint.close()  # an open connection can keep vLLM from stopping
             stopping = time.monotonic()
-            facts["end"] = process.stop()
+            facts["end"] = process.stop(was_ready=session is not None)
             facts["stop_s"] = round(time.monotonic() - stopping, 3)
             store.write_json(folder.info, facts)
 
