@@ -13,7 +13,7 @@ from typing import Any
 
 from launchers.devices import asked, login_node, visible
 from sweeper import store
-from sweeper.errors import ServerError, UserError
+from sweeper.errors import UserError
 from sweeper.jobs.attempt import Attempt, add_attempt
 from sweeper.jobs.queue import Queued
 from sweeper.jobs.snapshot import copy_code
@@ -179,10 +179,7 @@ class Workers:
         self.running[_name(group)] = (start(argv, env, home.log, grace_s), group, devices)
 
     def _reap(self, name: str, process: ServerProcess, devices: list[str]) -> None:
-        try:
-            end = process.stop()
-            self.exits[name] = int(end["exit"] or 0)
-        except ServerError:
-            self.exits[name] = -1
+        end = process.stop()
+        self.exits[name] = -1 if end["left"] else int(end["exit"] or 0)
         self.free += devices
         del self.running[name]

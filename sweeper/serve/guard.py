@@ -24,6 +24,8 @@ from pathlib import Path
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SHORT_S = 2.0
 """For a server that nobody will ask again; vLLM ignores TERM while it starts, for half a minute."""
+KILL_S = 60.0
+"""A killed process ends when the disk has answered it, and its memory is given back."""
 
 
 def prctl(option: int, value: int) -> None:
@@ -105,7 +107,7 @@ def main() -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(grace_s)
     forced = server.poll() is None
-    killed, left = kill_all(time.monotonic() + 15)
+    killed, left = kill_all(time.monotonic() + KILL_S)
     say(
         exit=server.poll(),
         asked=asked,

@@ -18,8 +18,8 @@ from sweeper.errors import ServerError
 from sweeper.values import Json
 
 _GUARD = Path(__file__).with_name("guard.py")
-_REAP_S = 20.0
-"""Beyond the grace time: what the guard needs for KILL and proof."""
+_REAP_S = 70.0
+"""Beyond the grace time: what the guard needs for KILL and proof, and a little more."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class ServerProcess:
     def stop(self, *, was_ready: bool = True) -> dict[str, Json]:
         """TERM, wait, KILL everything; returns the guard's report.
 
-        :raises ServerError: when a process of the server could not be removed.
+        Its ``left`` names the processes that could not be removed.
         """
         self.begin_to_stop(was_ready=was_ready)
         deadline = time.monotonic() + self.grace_s + _REAP_S
@@ -71,8 +71,6 @@ class ServerProcess:
         end = self.end or {"exit": None, "left": ["guard did not answer"]}
         if self.end is None:
             self._kill_group()
-        if end["left"]:
-            raise ServerError(f"the server left processes behind: {', '.join(end['left'])}")
         return end
 
     def tail(self, lines: int = 15) -> str:

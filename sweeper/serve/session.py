@@ -91,6 +91,7 @@ def _started(
         began = time.monotonic()
         process = start(command, env, folder.log, spec.stop_timeout_s)
         session: Session | None = None
+        whole = False
         try:
             session = _ready(spec, endpoint, process, folder, began, on_wait)
             session.preload, session.here = tuple(map(str, preload)), here
@@ -100,12 +101,18 @@ def _started(
             check_speculation(spec, session.info)
             check_in_force(spec, session.log_text())
             yield session
+            whole = True
         finally:
             endpoint.close()  # an open connection can keep vLLM from stopping
             stopping = time.monotonic()
-            facts["end"] = process.stop(was_ready=session is not None)
-            facts["stop_s"] = round(time.monotonic() - stopping, 3)
+            end = process.stop(was_ready=session is not None)
+            facts |= {"end": end, "stop_s": round(time.monotonic() - stopping, 3)}
             store.write_json(folder.info, facts)
+            if end["left"]:
+                left = f"the server left processes behind: {', '.join(end['left'])}"
+                if whole:
+                    raise ServerError(left)
+                log.warning("%s", left)  # what broke off, a Ctrl-C above all, is not replaced
 
 
 def _ready(
