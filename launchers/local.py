@@ -22,9 +22,12 @@ from sweeper.jobs.watch import Patience, watch
 from sweeper.measure.group import GroupRun
 from sweeper.plan.parallel import gpus
 from sweeper.serve.installed import installed
-from sweeper.serve.process import ServerProcess, start
+from sweeper.serve.process import REAP_S, ServerProcess, start
 from sweeper.store import SweepFolder
 from sweeper.values import Event, Group
+
+_WRITE_S = 25.0
+"""For a worker to write what it has, once its server has ended."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -175,7 +178,7 @@ class Workers:
         if self.uses:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
         argv = (sys.executable, "-m", "sweeper.jobs.task", str(home.task))
-        grace_s = group.server.stop_timeout_s + 45.0
+        grace_s = group.server.stop_timeout_s + REAP_S + _WRITE_S
         self.running[_name(group)] = (start(argv, env, home.log, grace_s), group, devices)
 
     def _reap(self, name: str, process: ServerProcess, devices: list[str]) -> None:

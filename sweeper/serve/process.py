@@ -18,7 +18,7 @@ from sweeper.errors import ServerError
 from sweeper.values import Json
 
 _GUARD = Path(__file__).with_name("guard.py")
-_REAP_S = 70.0
+REAP_S = 70.0
 """Beyond the grace time: what the guard needs for KILL and proof, and a little more."""
 
 
@@ -61,7 +61,7 @@ class ServerProcess:
         Its ``left`` names the processes that could not be removed.
         """
         self.begin_to_stop(was_ready=was_ready)
-        deadline = time.monotonic() + self.grace_s + _REAP_S
+        deadline = time.monotonic() + self.grace_s + REAP_S
         while self.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         self.guard.kill()
