@@ -107,8 +107,9 @@ def _taken(
         session.endpoint.start_profile()
         try:
             failed = _answered(session, planned, prompts[: asked.requests], asked)
-        finally:
-            session.endpoint.stop_profile(WRITING_S)
+        except RequestError as problem:
+            failed = str(problem)
+        session.endpoint.stop_profile(WRITING_S)  # after Ctrl-C nobody waits for the trace
     except RequestError as problem:
         session.check_alive(patience_s=5.0)
         return StepSplit(problem=f"not profiled: {problem}")

@@ -76,7 +76,7 @@ def run(
     argv: Sequence[str],
     *,
     faults: Mapping[str, object] | None = None,
-    timeout: float = 120,
+    timeout: float = 240,
     cwd: Path | None = None,
     **env: str,
 ) -> Done:

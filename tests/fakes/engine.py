@@ -23,6 +23,7 @@ steps without a draft, T tokens cut at the end. Faults: environment variable ``F
     ignored_fields (list of names: sampling fields that do nothing)
     seeded_parts_kill (more prompt tokens with a seed in one step end a CPU engine)
     no_profiler (a server that knows no --profiler-config)
+    profiled_for_ever (nothing is answered while a profile is taken)
     wrong_logprobs (nats, of rollout batches)
     batches_seen (a batch goes on after so many reads of /metrics while all of it was under way)
     ignore_sigterm  sigterm_waits_for_streams (as vLLM without --shutdown-timeout)  spawn_child

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import time
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from tests.fakes.engine_flags import FAULTS
 
 RECORDED = Path(__file__).with_name("recorded.pt.trace.json.gz")
 
@@ -20,11 +24,20 @@ class Profiling:
         self.running = False
 
     def add_to(self, app: web.Application) -> None:
+        if FAULTS.get("profiled_for_ever"):
+            app.middlewares.append(self.silent)
         app.router.add_post("/start_profile", self.start)
         app.router.add_post("/stop_profile", self.stop)
 
+    @web.middleware
+    async def silent(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if self.running:
+            await asyncio.Event().wait()
+        return await handler(request)
+
     async def start(self, _: web.Request) -> web.Response:
         self.running = True
+        print("a profile has begun", flush=True)
         return web.Response()
 
     async def stop(self, _: web.Request) -> web.Response:
