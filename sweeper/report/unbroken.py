@@ -37,10 +37,10 @@ class Unbroken:
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """A signal that a handler of Python's waits for is handled at the end; a second one at once.
+    """Inside, the first Ctrl-C or TERM waits for the end of the block; a second one does not.
 
-    Signals that end the process, or are ignored, do so here too. Only the main thread is ever
-    interrupted, so elsewhere there is nothing to do.
+    Only signals for which Python has a handler wait: what is ignored, or ends the process, does so
+    here too. Only the main thread is ever interrupted, so elsewhere there is nothing to do.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

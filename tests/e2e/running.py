@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -106,6 +107,19 @@ def read(folder: SweepFolder) -> tuple[Sweep, dict[int, PointResult]]:
 def records(folder: SweepFolder) -> list[RequestRecord]:
     sweep = store.read_sweep(folder)
     return [r for p in sweep.plan.points for r in folder.point(p).records()]
+
+
+def interrupted(
+    argv: Sequence[str], when: Callable[[], object], faults: Mapping[str, object]
+) -> Done:
+    """Ctrl-C once ``when`` says so; everything the command printed on standard output."""
+    with subprocess.Popen(
+        argv, env=environment(faults), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert wait_until(when)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=PATIENT_S)
+    return Done(process.returncode, out, "")
 
 
 def engines(marker: Path) -> list[psutil.Process]:

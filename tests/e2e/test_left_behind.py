@@ -3,39 +3,52 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from sweeper.config import this_python
 from sweeper.errors import ServerError
-from sweeper.serve.process import ServerProcess
+from sweeper.serve import guard, process
 from sweeper.serve.session import serve
 from sweeper.store import ServerFolder
-from sweeper.values import Json, ServerSpec
+from sweeper.values import ServerSpec
 from tests.e2e.running import ENGINE, PATIENT_S
 
-SAID = "the server left processes behind: 4711 VLLM::EngineCor"
-stop = ServerProcess.stop
+SAID = "the server left processes behind: "
 
 
 @pytest.fixture(autouse=True)
-def held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel cannot be asked to keep a process; the guard's report is made up."""
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The kernel cannot be asked to keep a process: this guard's time for KILL is over at once."""
+    program = Path(guard.__file__).read_text()
+    hasty = tmp_path / "guard.py"
+    hasty.write_text(program.replace(f"KILL_S = {guard.KILL_S}", "KILL_S = 0.0"))
+    assert hasty.read_text() != program
+    monkeypatch.setattr(process, "_GUARD", hasty)
+    yield
+    for one in left(tmp_path):
+        with suppress(ProcessLookupError):
+            os.kill(int(one.split()[0]), signal.SIGKILL)
 
-    def stopped(process: ServerProcess, *, was_ready: bool = True) -> dict[str, Json]:
-        return stop(process, was_ready=was_ready) | {"left": ["4711 VLLM::EngineCor"]}
 
-    monkeypatch.setattr(ServerProcess, "stop", stopped)
+def left(folder: Path) -> list[str]:
+    return list(json.loads((folder / "server.json").read_text())["end"]["left"])
 
 
-def used(folder: Path, error: BaseException | None = None, **faults: object) -> None:
+def used(
+    folder: Path, error: BaseException | None = None, wait_s: float = PATIENT_S, **faults: object
+) -> None:
     spec = ServerSpec(
         kind="vllm",
         command=this_python(("python", str(ENGINE))),
         model=str(folder),
         env=(("FAKE_ENGINE", json.dumps(faults)),),
-        start_timeout_s=PATIENT_S,
+        start_timeout_s=wait_s,
     )
     with serve(spec, ServerFolder(folder)):
         if error is not None:
@@ -43,20 +56,19 @@ def used(folder: Path, error: BaseException | None = None, **faults: object) -> 
 
 
 def test_it_is_an_error_of_the_server(tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match=SAID):
-        used(tmp_path)
-    facts = json.loads((tmp_path / "server.json").read_text())
-    assert facts["end"]["left"] == ["4711 VLLM::EngineCor"] and facts["stop_s"] > 0
+    with pytest.raises(ServerError, match=SAID) as caught:
+        used(tmp_path, spawn_child=True)
+    assert [str(caught.value)] == [SAID + one for one in left(tmp_path)]
 
 
 def test_an_interruption_goes_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Else a sweep would go on with its next server after Ctrl-C."""
     with pytest.raises(KeyboardInterrupt):
-        used(tmp_path, KeyboardInterrupt())
-    assert caplog.messages == [SAID]
+        used(tmp_path, KeyboardInterrupt(), spawn_child=True)
+    assert caplog.messages == [SAID + one for one in left(tmp_path)]
 
 
 def test_why_it_did_not_start_goes_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(ServerError, match="exited with status 3 before it was ready"):
-        used(tmp_path, exit_at_start={"code": 3})
-    assert caplog.messages == [SAID]
+    with pytest.raises(ServerError, match="not ready after 1 s"):
+        used(tmp_path, wait_s=1.0, never_ready=True, ignore_sigterm=True)
+    assert caplog.messages == [SAID + one for one in left(tmp_path)]

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 from pathlib import Path
 
 from sweeper import store
 from sweeper.judge.compare import compare
-from tests.e2e.running import (
-    PATIENT_S,
-    ROOT,
-    command,
-    engines,
-    environment,
-    only_sweep,
-    run,
-    wait_until,
-)
+from tests.e2e.running import command, engines, interrupted, only_sweep, run
 
 SMALL = ("method=ngram", "dataset=chat", "dataset.limit=3", "preflight=false", "check=none")
 
@@ -58,19 +47,13 @@ def test_a_server_without_a_profiler_fails_no_point(tmp_path: Path) -> None:
 
 def test_ctrl_c_does_not_wait_for_a_trace(tmp_path: Path) -> None:
     argv = command(*SMALL, "profile=torch", "baseline=off", "tracker=none", outputs=tmp_path)
-    with subprocess.Popen(
+    logs = "out/*/*/servers/profile-*/server.log"
+    done = interrupted(
         argv,
-        env=environment({"profiled_for_ever": True}),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        logs = tmp_path.glob
-        pattern = "out/*/*/servers/profile-*/server.log"
-        assert wait_until(lambda: any("has begun" in p.read_text() for p in logs(pattern)))
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENT_S)
-    assert process.returncode == 130, out
+        lambda: any("has begun" in path.read_text() for path in tmp_path.glob(logs)),
+        {"profiled_for_ever": True},
+    )
+    assert done.status == 130, done.out
     assert engines(tmp_path) == []
     (one,) = compare(only_sweep(tmp_path))
     assert one.status == "completed"

@@ -17,11 +17,11 @@ from sweeper.store import SweepFolder
 from tests.e2e.running import (
     BEFORE_A_POINT,
     ENGINE,
-    PATIENT_S,
     ROOT,
     command,
     engines,
     environment,
+    interrupted,
     only_sweep,
     own_port,
     read,
@@ -216,14 +216,9 @@ def test_a_killed_sweep_leaves_files_and_no_server(
 
 def test_ctrl_c_stops_servers_and_reports_what_is_there(tmp_path: Path) -> None:
     argv = command("method=ngram", "gamma=4", "dataset.limit=5", outputs=tmp_path)
-    with subprocess.Popen(
-        argv, env=environment(IN_THE_MIDDLE), cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert wait_until(lambda: _lines(tmp_path) == 3)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENT_S)
-    assert process.returncode == 130
-    assert "interrupted; servers are stopped, finished points are kept" in out
+    done = interrupted(argv, lambda: _lines(tmp_path) == 3, IN_THE_MIDDLE)
+    assert done.status == 130
+    assert "interrupted; servers are stopped, finished points are kept" in done.out
     _, results = read(only_sweep(tmp_path))
     assert results[0].status == "preempted"
     assert engines(tmp_path) == []
