@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -20,10 +19,10 @@ from tests.e2e.running import (
     command,
     engines,
     environment,
+    interrupted,
     only_sweep,
     read,
     run,
-    wait_until,
 )
 
 pytestmark = pytest.mark.timeout(300)
@@ -99,15 +98,12 @@ def test_ctrl_c_ends_the_workers_and_resume_goes_on(tmp_path: Path) -> None:
     """Both are in the middle of a point: their servers fall silent after three of its requests."""
     line = command("method=ngram", "gamma=4", "dataset.limit=5",
                    "hydra.launcher.backend.workers=2", outputs=tmp_path)  # fmt: skip
-    env = environment({"hang_after_requests": BEFORE_A_POINT + 3})
-    with subprocess.Popen(line, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert wait_until(lambda: sorted(requests(tmp_path)) == [3, 3], 120)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=120)
-    assert process.returncode == 130, out
+    silent = {"hang_after_requests": BEFORE_A_POINT + 3}
+    stopped = interrupted(line, lambda: sorted(requests(tmp_path)) == [3, 3], silent)
+    assert stopped.status == 130, stopped.out
     folder = only_sweep(tmp_path)
     _, results = read(folder)
-    assert {r.status for r in results.values()} == {"preempted"}, out
+    assert {r.status for r in results.values()} == {"preempted"}, stopped.out
     assert engines(tmp_path) == []
     done = run([*line, f"resume={folder.path}"], timeout=240)
     assert done.status == 0, done.out + done.err
