@@ -8,11 +8,13 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count, islice
+from typing import TypeVar
 
 from sweeper.errors import RequestError
 from sweeper.values import Json, Load, Message, Prompt, RequestRecord, Sampling
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +109,12 @@ def requests_of(
             )
 
 
-def shuffled(prompts: Sequence[Prompt], order: str, repeat: int) -> Sequence[Prompt]:
-    """The prompts in the order of this repeat; ``order`` and ``repeat`` determine it."""
+def shuffled(items: Sequence[T], order: str, repeat: int) -> Sequence[T]:
+    """Prompts, or batches of them, in the order of this repeat; ``order`` and ``repeat`` determine
+    it."""
     if not order:
-        return prompts
-    return random.Random(f"{order}/{repeat}").sample(prompts, k=len(prompts))
+        return items
+    return random.Random(f"{order}/{repeat}").sample(items, k=len(items))
 
 
 def body_of(prompt: Prompt, sampling: Sampling, repeat: int = 0) -> dict[str, Json]:

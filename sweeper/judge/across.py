@@ -13,6 +13,7 @@ from sweeper.judge.acceptance import unmeasured_acceptance
 from sweeper.judge.arms import Arm, read_arm
 from sweeper.judge.bootstrap import Figure, resample, undefined
 from sweeper.judge.differs import differences, section
+from sweeper.judge.rollout import same_prompts
 from sweeper.judge.speedup import (
     Pair,
     identical_share,
@@ -22,6 +23,7 @@ from sweeper.judge.speedup import (
     rendered_differently,
 )
 from sweeper.judge.totals import OF_COUNTERS, with_totals
+from sweeper.plan.amount import batches_of
 from sweeper.store import SweepFolder, read_sweep
 from sweeper.values import Json, Point, PointResult, RolloutBatch, SpecCounts
 
@@ -183,7 +185,7 @@ def _by_batch(before: Arm, after: Arm) -> Iterator[tuple[str, dict[str, float]]]
     for new in after.batches:
         old = base.get(new.batch)
         if old is not None and not new.error and new.drafted is not None:
-            yield str(new.batch), _row(old, new)
+            yield same_prompts(new, batches_of(after.planned.point)), _row(old, new)
 
 
 def _row(old: SpecCounts | RolloutBatch, new: SpecCounts | RolloutBatch) -> dict[str, float]:

@@ -17,7 +17,7 @@ from sweeper.judge.gathered import Gathered, gather
 from sweeper.judge.notes import acceptance_notes, cut_notes, output_notes
 from sweeper.judge.parts import lengths
 from sweeper.judge.profile import profile, profile_notes
-from sweeper.judge.repeats import Repeats, repeats_of
+from sweeper.judge.repeats import Repeats, repeats_of, repeats_of_batches
 from sweeper.judge.rollout import (
     Rollout,
     rollout,
@@ -26,8 +26,10 @@ from sweeper.judge.rollout import (
     unmeasured_rollout,
 )
 from sweeper.judge.shared import shared_out
+from sweeper.judge.speedup import Pair
 from sweeper.judge.timing import Timing, machine_of, timing, unmeasured_timing
 from sweeper.judge.totals import with_totals
+from sweeper.plan.amount import batches_of
 from sweeper.store import SweepFolder, asked, read_sweep
 from sweeper.values import PlannedPoint, Point, PointResult, Slo, Sweep
 
@@ -119,14 +121,12 @@ def _missing(sweep: Sweep) -> str:
 
 
 def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo, missing: str) -> Comparison:
-    mine, load = gather(arm), arm.planned.point.load
+    mine = gather(arm)
     beside = against(arm, mine, base, seed=seed, missing=missing)
     drafts, times = _figures(arm, mine, seed, slo)
     batches = _rollout(arm, seed)
     steps = profile(arm.split, baseline=arm.planned.point.is_baseline)
-    # The answers to a prompt in one batch are numbered like repeats, and are none.
-    repeated = arm.usable and not load.batches
-    repeats = repeats_of(arm.records, beside.pairs, arm.planned.point) if repeated else Repeats()
+    repeats = _repeats(arm, beside.pairs)
     return Comparison(
         planned=arm.planned,
         result=arm.result,
@@ -171,13 +171,22 @@ def _comparison(arm: Arm, base: Arm | None, seed: int, slo: Slo, missing: str) -
     )
 
 
+def _repeats(arm: Arm, pairs: Sequence[Pair]) -> Repeats:
+    point = arm.planned.point
+    if not arm.usable:
+        return Repeats()
+    if point.load.batches:
+        return repeats_of_batches(arm.batches, pairs, point)
+    return repeats_of(arm.records, pairs, point)
+
+
 def _rollout(arm: Arm, seed: int) -> Rollout | None:
     """``None`` for every other load."""
     if not arm.planned.point.load.batches:
         return None
     if not arm.usable:
         return unmeasured_rollout(arm.why)
-    return rollout(arm.batches, arm.result, seed)
+    return rollout(arm.batches, arm.result, batches_of(arm.planned.point), seed)
 
 
 def _figures(arm: Arm, mine: Gathered | None, seed: int, slo: Slo) -> tuple[Acceptance, Timing]:
@@ -194,8 +203,10 @@ def _figures(arm: Arm, mine: Gathered | None, seed: int, slo: Slo) -> tuple[Acce
 
 def _of_batches(arm: Arm, times: Timing, seed: int) -> tuple[Acceptance, Timing]:
     """Batches and not sequences are what is timed and counted."""
-    found, baseline = rollout(arm.batches, arm.result, seed), arm.planned.point.is_baseline
-    return rollout_acceptance(arm.batches, baseline=baseline, seed=seed), replace(
+    point = arm.planned.point
+    each, baseline = batches_of(point), point.is_baseline
+    found = rollout(arm.batches, arm.result, each, seed)
+    return rollout_acceptance(arm.batches, each, baseline=baseline, seed=seed), replace(
         times,
         request_time_s=found.batch_time_s,
         output_tokens_per_s=found.output_tokens_per_s,

@@ -131,7 +131,8 @@ def _case(
         service_answer(one, baseline, at_all_loads, thresholds),
     )
     units = "batches" if one.point.load.batches else "prompts"
-    slower, unsettled = speed(speedup, ranking.prompts, units, thresholds)
+    needed = ranking.prompts_needed(one.number, thresholds.min_speedup)
+    slower, unsettled = speed(speedup, ranking.prompts, units, needed, thresholds)
     wrong, unchecked = output(one, answers[0], thresholds)
     broken, unserved = service(one, baseline, answers[3], thresholds)
     if hurried := calm(one, baseline):  # then no time speaks for or against it

@@ -6,8 +6,6 @@ the two is not empty.
 
 from __future__ import annotations
 
-from math import ceil, log
-
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.comparable import busy
 from sweeper.judge.compare import Comparison
@@ -16,11 +14,12 @@ from sweeper.judge.shown import say
 from sweeper.judge.verdict import Answer
 from sweeper.values import Thresholds
 
-MOST_PROMPTS = 100_000
 
-
-def speed(speedup: Figure, count: int, units: str, thresholds: Thresholds) -> tuple[str, str]:
-    """``count`` is how many ``units``, prompts or batches, all arms answered."""
+def speed(
+    speedup: Figure, count: int, units: str, needed: int | None, thresholds: Thresholds
+) -> tuple[str, str]:
+    """``count`` is how many ``units``, prompts or batches, all arms answered, ``needed`` how many
+    would settle it."""
     least = thresholds.min_speedup
     low, high = speedup.low or 0.0, speedup.high or 0.0
     if count < thresholds.min_prompts:
@@ -29,7 +28,6 @@ def speed(speedup: Figure, count: int, units: str, thresholds: Thresholds) -> tu
         return f"speed-up {say(speedup)} is below {least:g}", ""
     if low > least:
         return "", ""
-    needed = prompts_needed(speedup, count, least)
     more = f"about {needed} {units} would" if needed else f"no number of {units} is likely to"
     return "", f"speed-up {say(speedup)} does not settle {least:g} on {count} {units}; {more}"
 
@@ -40,21 +38,6 @@ def calm(one: Comparison, baseline: Comparison | None) -> str:
         if arm is not None and (text := busy(arm.result)):
             return f"{text} when {arm.point.label} was measured; measure again when it is not"
     return ""
-
-
-def prompts_needed(speedup: Figure, prompts: int, least: float) -> int | None:
-    """How many prompts would move the interval off ``least`` if the speed-up stays what it is.
-
-    Half the width of the logarithm's interval shrinks with the root of the number of prompts.
-    ``None`` above :data:`MOST_PROMPTS`.
-    """
-    if not speedup.value or not speedup.low or not speedup.high:
-        return None
-    distance = abs(log(speedup.value / least))
-    half = log(speedup.high / speedup.low) / 2
-    if distance == 0 or prompts * (half / distance) ** 2 > MOST_PROMPTS:
-        return None
-    return ceil(prompts * (half / distance) ** 2)
 
 
 def output(one: Comparison, answer: Answer, thresholds: Thresholds) -> tuple[str, str]:

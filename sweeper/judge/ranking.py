@@ -17,7 +17,7 @@ import numpy as np
 
 from sweeper.judge.bootstrap import Array, Figure, draw_ahead
 from sweeper.judge.compare import Comparison
-from sweeper.judge.ratio import Ratio, critical, log_ratio, with_products
+from sweeper.judge.ratio import Ratio, critical, log_ratio, prompts_to_clear, with_products
 from sweeper.judge.speedup import Paired
 from sweeper.judge.underload import BY_OUTPUT_RATE, BY_TPOT, WORK
 
@@ -32,13 +32,20 @@ _AT_ONCE = 16
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
     """``best`` is the fastest, ``tied`` those whose distance to it may be none. ``speedups`` are
-    simultaneous, by point number; ``prompts`` is the number of prompts all arms answered, of
-    rollouts that of batches."""
+    simultaneous, by point number, and made of ``ratios``, which with those between settings are
+    ``family`` many; ``prompts`` is the number of prompts all arms answered, of rollouts that of
+    batches."""
 
     best: Comparison | None
     tied: tuple[Comparison, ...]
     speedups: Mapping[int, Figure]
     prompts: int
+    ratios: Mapping[int, Ratio]
+    family: int
+
+    def prompts_needed(self, number: int, least: float) -> int | None:
+        """How many would settle whether that point's speed-up is above ``least``."""
+        return prompts_to_clear(self.ratios[number], least, self.family)
 
 
 def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
@@ -52,7 +59,7 @@ def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
     ratios = {c.number: r for (c, _), r in zip(rows, speedups, strict=True) if isinstance(r, Ratio)}
     rows = [(c, p) for c, p in rows if c.number in ratios]
     if not rows:
-        return Ranking(best=None, tied=(), speedups={}, prompts=len(common))
+        return Ranking(best=None, tied=(), speedups={}, prompts=len(common), ratios={}, family=0)
     best, best_rows = max(rows, key=lambda row: ratios[row[0].number].value)
     others = [(c, p) for c, p in rows if c is not best]
     between = [_between(best_rows, p, work, shared=c.baseline == best.baseline) for c, p in others]
@@ -64,6 +71,8 @@ def rank(candidates: Sequence[Comparison], *, seed: int) -> Ranking:
         tied=tuple(c for c, r in distances if _may_be_none(r, reach)),
         speedups={number: one.figure(reach) for number, one in ratios.items()},
         prompts=len(common),
+        ratios=ratios,
+        family=len(family),
     )
 
 

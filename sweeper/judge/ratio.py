@@ -8,10 +8,11 @@ largest |T| over a family of ratios gives intervals that hold for all of them to
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, exp, log
+from math import ceil, e, exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,10 @@ FEWEST = 2
 """Prompts under which a ratio has no interval."""
 FEWEST_DRAWN = 4
 """Prompts under which Student's t stands in for T: too many resamples hold one prompt only."""
+DIFFERENT = 1 - 1 / e
+"""The share of the prompts that a resample of many holds; the rest are repetitions."""
+MOST_PROMPTS = 100_000
+"""More than these are called none that are likely to settle anything."""
 _ALIKE = 1e-9
 """A standard error below which all prompts have one and the same ratio."""
 _WIDEST = 100.0
@@ -92,11 +97,36 @@ def with_products(table: Array) -> Array:
 def critical(family: Sequence[Ratio], level: float = LEVEL) -> float:
     """How many standard errors hold for all of ``family`` at once in ``level`` of the resamples."""
     prompts = min(one.prompts for one in family)
-    if prompts < FEWEST_DRAWN:  # with Bonferroni's correction
-        return float(stdtrit(prompts - 1, 1 - (1 - level) / (2 * len(family))))
+    if prompts < FEWEST_DRAWN:
+        return _students(prompts, level, len(family))
     largest = np.maximum.reduce([one.t for one in family])
     place = ceil(level * len(largest)) - 1
     return float(np.partition(largest, place)[place])
+
+
+def prompts_to_clear(one: Ratio, limit: float, family: int, level: float = LEVEL) -> int | None:
+    """From how many prompts on the interval of ``one``, which holds together with those of a
+    ``family`` of so many, leaves ``limit`` out, if the ratio and its spread over prompts stay.
+
+    By Student's t with Bonferroni's correction and as few degrees of freedom as a resample has
+    different prompts, and an error that shrinks with the root of the number of prompts. The width
+    of the present interval is no guide: that of few prompts shrinks much faster. ``None`` above
+    :data:`MOST_PROMPTS`.
+    """
+    distance = abs(log(one.value / limit))
+
+    def clear(prompts: int) -> bool:
+        error = one.error * sqrt(one.prompts / prompts)
+        return _students(DIFFERENT * prompts, level, family) * error < distance
+
+    more = range(one.prompts + 1, MOST_PROMPTS + 1)
+    at = bisect_left(more, True, key=clear)
+    return more[at] if at < len(more) else None
+
+
+def _students(prompts: float, level: float, family: int) -> float:
+    """Two-sided, of one among ``family`` (Bonferroni)."""
+    return float(stdtrit(prompts - 1, 1 - (1 - level) / (2 * family)))
 
 
 def _power(total: Array, exponents: Array) -> float:

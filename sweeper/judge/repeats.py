@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweeper.judge.speedup import Pair, paired
-from sweeper.judge.underload import WORK, speedup_by
+from sweeper.judge.speedup import Pair, Paired, paired, paired_batches
+from sweeper.judge.underload import BY_OUTPUT_RATE, WORK, speedup_by
 from sweeper.measure.throughput import throughput
-from sweeper.values import Load, Point, RequestRecord
+from sweeper.plan.amount import batches_of
+from sweeper.values import Load, Point, RequestRecord, RolloutBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,24 @@ def repeats_of(records: Sequence[RequestRecord], pairs: Sequence[Pair], point: P
     )
 
 
+def repeats_of_batches(
+    batches: Sequence[RolloutBatch], pairs: Sequence[Pair], point: Point
+) -> Repeats:
+    """As :func:`repeats_of`, of rollouts: batches are numbered through all repeats, and so are the
+    answers to a prompt."""
+    each, good = batches_of(point), [b for b in batches if not b.error and b.batch is not None]
+    numbers = sorted({(b.batch or 0) // each for b in good})
+    if len(numbers) < 2:
+        return Repeats()
+    parts = [[b for b in good if (b.batch or 0) // each == number] for number in numbers]
+    both = [[p for p in pairs if p[1].repeat // point.sampling.n == number] for number in numbers]
+    return Repeats(
+        speedup=_all(both, lambda part: _of_table(paired_batches(part), WORK[BY_OUTPUT_RATE])),
+        output_tokens_per_s=_all(parts, _rate_of_batches),
+        acceptance_rate=_all(parts, _acceptance_of_batches),
+    )
+
+
 def _all(parts: Sequence[Sequence[object]], of: Callable[..., float | None]) -> tuple[float, ...]:
     found = [of(part) for part in parts]
     return tuple(value for value in found if value is not None) if None not in found else ()
@@ -65,6 +84,16 @@ def _rate(records: Sequence[RequestRecord], load: Load) -> float | None:
     return sum(r.completion_tokens or 0 for r in records) / seconds if seconds else None
 
 
+def _rate_of_batches(batches: Sequence[RolloutBatch]) -> float | None:
+    seconds = sum(b.seconds or 0.0 for b in batches)
+    return sum(b.tokens or 0 for b in batches) / seconds if seconds else None
+
+
+def _acceptance_of_batches(batches: Sequence[RolloutBatch]) -> float | None:
+    drafted = sum(b.drafted or 0 for b in batches)
+    return sum(b.accepted or 0 for b in batches) / drafted if drafted else None
+
+
 def _acceptance(records: Sequence[RequestRecord]) -> float | None:
     drafted = sum(r.spec.drafted for r in records if r.spec)
     accepted = sum(r.spec.accepted for r in records if r.spec)
@@ -73,9 +102,11 @@ def _acceptance(records: Sequence[RequestRecord]) -> float | None:
 
 def _ratio(pairs: Sequence[Pair], work: Sequence[str]) -> float | None:
     """The speed-up of one repeat, by what that of the point goes by."""
-    if not pairs:
-        return None
-    table = paired(pairs).columns(*work, *(f"base_{name}" for name in work))
+    return _of_table(paired(pairs), work) if pairs else None
+
+
+def _of_table(both: Paired, work: Sequence[str]) -> float | None:
+    table = both.columns(*work, *(f"base_{name}" for name in work))
     sums = table[np.isfinite(table).all(axis=1)].sum(axis=0)
     done, seconds, base, base_s = map(float, sums)
     return (done / seconds) / (base / base_s) if (sums > 0).all() else None

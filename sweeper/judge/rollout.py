@@ -42,10 +42,12 @@ class Rollout:
         return None if value is None else value <= DISAGREES_ABOVE
 
 
-def rollout(batches: Sequence[RolloutBatch], result: PointResult | None, seed: int) -> Rollout:
-    """Figures of the batches that came back."""
+def rollout(
+    batches: Sequence[RolloutBatch], result: PointResult | None, each: int, seed: int
+) -> Rollout:
+    """Figures of the batches that came back; ``each`` are those of one repeat."""
     good = [batch for batch in batches if not batch.error and batch.seconds and batch.tokens]
-    boot = resample(((str(n), _row(b)) for n, b in enumerate(good)), names=_SUMS, seed=seed)
+    boot = _resampled(good, each, seed)
     mean, largest = _logprobs(result)
     return Rollout(
         batches=len(good),
@@ -64,10 +66,12 @@ def rollout(batches: Sequence[RolloutBatch], result: PointResult | None, seed: i
     )
 
 
-def rollout_acceptance(batches: Sequence[RolloutBatch], *, baseline: bool, seed: int) -> Acceptance:
-    """Acceptance pooled over batches, from the server's counters."""
+def rollout_acceptance(
+    batches: Sequence[RolloutBatch], each: int, *, baseline: bool, seed: int
+) -> Acceptance:
+    """Acceptance pooled over batches, ``each`` a repeat, from the server's counters."""
     good = [batch for batch in batches if not batch.error]
-    boot = resample(((str(n), _row(b)) for n, b in enumerate(good)), names=_SUMS, seed=seed)
+    boot = _resampled(good, each, seed)
     state, total = _state(good, baseline), boot.total
     drafted = state in WITH_DRAFTS
     why = "" if state == "drafted" else state
@@ -115,6 +119,16 @@ def rollout_notes(found: Rollout) -> tuple[str, ...]:
         f"returned logprobs are not those of a re-score: {found.logprob_difference.value:.2f} nats "
         f"a token on average; importance sampling with them would be wrong",
     )
+
+
+def same_prompts(batch: RolloutBatch, each: int) -> str:
+    """Names what is in a batch: its repeats are drawn together, as they are no evidence of their
+    own. Batches are numbered through the repeats, ``each`` of them a repeat."""
+    return str((batch.batch or 0) % each)
+
+
+def _resampled(good: Sequence[RolloutBatch], each: int, seed: int) -> Bootstrap:
+    return resample(((same_prompts(b, each), _row(b)) for b in good), names=_SUMS, seed=seed)
 
 
 def _row(batch: RolloutBatch) -> Mapping[str, float]:

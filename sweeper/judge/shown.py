@@ -5,6 +5,9 @@ from __future__ import annotations
 from sweeper.judge.bootstrap import Figure
 
 NOT_MEASURED = "not measured"
+FAR = 100.0
+"""An interval that goes so many times as far as its value, both ways, bounds nothing: where it ends
+is not said."""
 BEYOND = 1e5
 """From here on only the power of ten is said: no digit of such an interval means anything."""
 
@@ -21,4 +24,7 @@ def say(figure: Figure, digits: int = 2, mark: str = "") -> str:
     text = fixed(figure.value, digits) + mark
     if figure.low is None or figure.high is None:
         return text
+    low, high = figure.value / FAR, figure.value * FAR
+    if figure.low < low and high < figure.high:
+        return f"{text} [<{fixed(max(low, 10.0**-digits), digits)}, >{fixed(high, 0)}]"
     return f"{text} [{fixed(figure.low, digits)}, {fixed(figure.high, digits)}]"

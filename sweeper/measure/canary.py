@@ -6,7 +6,7 @@ equal in every arm of a comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sweeper.drive.requests import CANARY_TEXT, PROBE_TEXT, Request, extra_prompts, requests_of
@@ -33,13 +33,17 @@ def canary(point: Point, like: Prompt) -> Request:
     return request
 
 
-def facts(point: Point, sent: Request, answer: RequestRecord, probes: Json) -> dict[str, Json]:
-    """What two arms must agree on; ``None`` where it cannot be seen."""
+def facts(
+    point: Point, body: Mapping[str, Json], answer: RequestRecord, probes: Json
+) -> dict[str, Json]:
+    """What two arms must agree on, of the canary's ``body`` and answer; ``None`` where it cannot be
+    seen."""
     limit = point.sampling.max_tokens * point.sampling.n
     tokens = answer.completion_tokens or 0
-    to_the_end = answer.finish_reason == "length" if point.sampling.ignore_eos else None
+    told = point.sampling.ignore_eos and answer.finish_reason
+    to_the_end = answer.finish_reason == "length" if told else None
     return {
-        "fields": ",".join(sorted(sent.body)),
+        "fields": ",".join(sorted(body)),
         "prompt_digest": answer.prompt_digest,
         "max_tokens": "kept" if tokens <= limit else "ignored",
         "ignore_eos": {True: "kept", False: "ignored", None: None}[to_the_end],

@@ -179,25 +179,37 @@ def _canary(one: Measurement, like: Prompt) -> None:
     drafted = answer.spec.drafted if answer.spec else change.drafted if change else None
     one.warnings += draft_warnings(point, drafted, after)
     probes = probe(point, like, lambda requests: _asked(one, requests))
-    one.canary = facts(point, sent, answer, probes)
+    one.canary = facts(point, sent.body, answer, probes)
     one.warnings += canary_warnings(one.canary, point)
 
 
 def _asked(one: Measurement, requests: Sequence[Request]) -> list[RequestRecord]:
+    alone = replace(rehearsal(one.planned.point.load), concurrency=1)
+
+    def answer(request: Request) -> RequestRecord:
+        seen: list[RequestRecord] = []
+        _send(one, [request], alone, seen.append)
+        return seen[0]
+
+    return one_by_one(one, requests, answer)
+
+
+def one_by_one(
+    one: Measurement, requests: Sequence[Request], answer: Callable[[Request], RequestRecord]
+) -> list[RequestRecord]:
     """Answers to requests sent one after another, each on an empty prefix cache.
 
     With ``cache=as_is`` nothing is emptied: where answers are compared, an answer that nobody
     looks at comes first, so that all others find the same prompt in the cache.
     """
-    seen: list[RequestRecord] = []
-    alone = replace(rehearsal(one.planned.point.load), concurrency=1)
     left_alone = one.planned.point.cache == "as_is"
     if left_alone and len(requests) > 1:
-        _send(one, requests[:1], alone, lambda _: None)
+        answer(requests[0])
+    seen: list[RequestRecord] = []
     for request in requests:
         if not left_alone:
             one.session.endpoint.reset_prefix_cache()
-        _send(one, [request], alone, seen.append)
+        seen.append(answer(request))
     return seen
 
 

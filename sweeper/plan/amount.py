@@ -19,8 +19,13 @@ def requests_of(point: Point) -> int:
     return turns * point.repeats
 
 
+def batches_of(point: Point) -> int:
+    """Batches of rollouts that send every prompt once: one repeat."""
+    return ceil(point.dataset.prompts / point.load.batch_prompts)
+
+
 def rounds_of(point: Point, requests: int) -> float:
     """How often the time of one is waited for: of rollouts that of a batch."""
     if point.load.batches:
-        return ceil(point.dataset.prompts / point.load.batch_prompts) * point.repeats
+        return batches_of(point) * point.repeats
     return requests / point.load.concurrency

@@ -39,7 +39,7 @@ def test_batches_are_timed_counted_and_scored_again(tmp_path: Path) -> None:
     folder = only_sweep(tmp_path)
     planned = store.read_sweep(folder).plan.points[1]
     batches = folder.point(planned).batches()
-    assert [(b.batch, b.prompts, b.sequences) for b in batches] == [(0, 2, 8), (1, 2, 8)]
+    assert sorted((b.batch, b.prompts, b.sequences) for b in batches) == [(0, 2, 8), (1, 2, 8)]
     result = folder.point(planned).read_result()
     assert result is not None
     over_time = result.counters["over_time"]
@@ -64,6 +64,45 @@ def test_batches_are_timed_counted_and_scored_again(tmp_path: Path) -> None:
     assert "## rollouts · chat · rollout (T=1" in page and page.count("agree 0.000 0.000") == 2
     table = pd.read_csv(folder.points_csv)
     assert table["batch_time_s"].notna().all() and table["logprob_difference"].eq(0).all()
+
+
+def cached_tokens(tmp_path: Path, *overrides: str) -> int:
+    """Prompt tokens of the measured part that the server had in its prefix cache."""
+    tmp_path.mkdir()
+    swept(tmp_path, "method=none", *overrides)
+    folder = only_sweep(tmp_path)
+    (planned,) = store.read_sweep(folder).plan.points
+    result = folder.point(planned).read_result()
+    assert result is not None
+    return int(result.counters["change"]["cached_tokens"])
+
+
+def test_every_repeat_begins_with_the_caches_it_declares(tmp_path: Path) -> None:
+    once, twice, warm = (tmp_path / name for name in ("once", "twice", "warm"))
+    cold = cached_tokens(once)
+    assert cached_tokens(twice, "repeats=2") == 2 * cold
+    assert cached_tokens(warm, "cache=warm") > cold
+
+
+def test_every_repeat_sends_the_same_batches_in_an_order_of_its_own(tmp_path: Path) -> None:
+    wanted = ("method=ngram", MENDED, "repeats=3", "dataset.limit=16", "sampling.max_tokens=8")
+    out, (base, drafted) = swept(tmp_path, *wanted, "sampling.n=2", start_log=IN_FORCE)
+    orders = []
+    for one in (base, drafted):
+        files = only_sweep(tmp_path).point(one.planned)
+        ids = [record.prompt_id for record in files.records()]
+        sent = [ids[at] + " " + ids[at + 2] for at in range(0, len(ids), 4)]
+        each = [sent[at : at + 8] for at in range(0, 24, 8)]
+        assert sorted(each[0]) == sorted(each[1]) == sorted(each[2])
+        assert len({tuple(order) for order in each}) == 3
+        numbers = [batch.batch or 0 for batch in files.batches()]
+        assert sorted(numbers) == list(range(24))
+        known = {number % 8: names for number, names in zip(numbers, sent, strict=True)}
+        assert [known[number % 8] for number in numbers] == sent
+        orders.append(each)
+    assert orders[0] == orders[1]  # what a batch shares its server's state with is equal, too
+    assert [len(base.repeats.output_tokens_per_s), len(drafted.repeats.speedup)] == [3, 3]
+    assert out.count("over 3 repeats: ") == 2
 
 
 def test_sampled_drafts_on_the_cpu_build_are_refused_without_the_work_around(
@@ -93,6 +132,17 @@ def test_wrong_logprobs_are_said(tmp_path: Path) -> None:
     )
 
 
+def test_a_sampling_field_that_does_nothing_is_said(tmp_path: Path) -> None:
+    """A wrapper may drop what a trainer sets."""
+    narrow = ("method=none", "sampling.top_p=0.9", "sampling.repetition_penalty=1.1")
+    _, (base,) = swept(tmp_path, *narrow, ignored_fields=["top_p"])
+    assert base.result is not None
+    seen = base.result.provenance["canary"]
+    assert (seen["max_tokens"], seen["seed"]) == ("kept", "repeats")
+    assert (seen["top_p"], seen["repetition_penalty"]) == ("ignored", "in force")
+    assert "the canary shows that top_p is ignored" in base.notes
+
+
 def test_a_nucleus_is_not_scored_again_and_why(tmp_path: Path) -> None:
     _, (base,) = swept(tmp_path, "method=none", "sampling.top_p=0.9")
     assert base.rollout is not None
@@ -104,7 +154,8 @@ def test_a_nucleus_is_not_scored_again_and_why(tmp_path: Path) -> None:
 
 def test_a_server_that_fails_a_batch_fails_the_point(tmp_path: Path) -> None:
     argv = command(*ROLLOUT, "method=none", outputs=tmp_path)
-    done = run(argv, faults={"http_503_share": 0.21})
+    # The start, the canary, five probes and the warm-up; then every other one.
+    done = run(argv, faults={"http_503_share": 0.5, "http_503_after": 8})
     assert done.status == 1
     (base,) = compare(only_sweep(tmp_path))
     assert (base.status, base.rollout and base.rollout.batches) == ("invalid", 0)

@@ -101,13 +101,13 @@ def test_a_cut_off_or_a_penalty_that_is_ignored_is_seen() -> None:
 def test_a_limit_that_is_ignored_is_seen() -> None:
     arm = point("ngram", 4, sampling=replace(GREEDY, max_tokens=4, ignore_eos=True))
     sent = canary(arm, LIKE)
-    found = facts(arm, sent, record("c", tokens=9, finish_reason="stop"), {})
+    found = facts(arm, sent.body, record("c", tokens=9, finish_reason="stop"), {})
     assert (found["max_tokens"], found["ignore_eos"]) == ("ignored", "ignored")
     assert warnings(found, arm) == [
         "the canary shows that max_tokens is ignored",
         "the canary shows that ignore_eos is ignored",
     ]
-    kept = facts(arm, sent, record("c", tokens=4, finish_reason="length"), {})
+    kept = facts(arm, sent.body, record("c", tokens=4, finish_reason="length"), {})
     assert (kept["max_tokens"], kept["ignore_eos"]) == ("kept", "kept")
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from sweeper.judge.__main__ import main
 from sweeper.judge.bootstrap import Figure, undefined
 from sweeper.judge.decision import decide
-from sweeper.judge.hurdles import prompts_needed
 from sweeper.judge.judgement import judge
+from sweeper.judge.ratio import Ratio, prompts_to_clear
 from sweeper.judge.service import over_loads
 from sweeper.judge.verdict import SYNTHETIC, Judgement, WorkloadVerdict
 from sweeper.judge.words import lines, recommended
@@ -170,12 +171,20 @@ def test_what_is_open_for_several_settings_is_said_once(tmp_path: Path) -> None:
     )
 
 
-def test_twice_the_width_needs_four_times_the_prompts() -> None:
-    narrow = Figure(value=1.1025, low=1.1025 / 1.05, high=1.1025 * 1.05)
-    wide = Figure(value=1.1025, low=1.0, high=1.1025**2)
-    assert prompts_needed(narrow, 100, 1.05) in (100, 101)
-    assert prompts_needed(wide, 100, 1.05) in (400, 401)
-    assert prompts_needed(replace(wide, value=1.05), 100, 1.05) is None
+def test_twice_the_spread_needs_four_times_the_prompts() -> None:
+    """The interval at the number that is named leaves the limit out, and just does: a distance of
+    0.1 at 1.96 errors is settled when the error of 100 prompts, 0.1, is down to 0.051."""
+    narrow = Ratio(value=1.05 * exp(0.1), error=0.1, prompts=100, t=np.zeros(1))
+    settled = prompts_to_clear(narrow, 1.05, 1)
+    assert settled is not None and settled == pytest.approx(100 * 1.96**2, rel=0.01)
+    twice = prompts_to_clear(replace(narrow, error=0.2), 1.05, 1)
+    assert twice is not None and twice == pytest.approx(4 * settled, rel=0.01)
+    together = prompts_to_clear(narrow, 1.05, 15)
+    assert together is not None and together == pytest.approx(100 * 2.935**2, rel=0.01)
+    few = prompts_to_clear(replace(narrow, prompts=5, error=0.01), 1.05, 1)
+    assert few == 6  # one that is settled needs no more than one more
+    assert prompts_to_clear(replace(narrow, value=1.05), 1.05, 1) is None
+    assert prompts_to_clear(replace(narrow, value=1.0501), 1.05, 1) is None
 
 
 def test_few_prompts_decide_nothing(tmp_path: Path) -> None:

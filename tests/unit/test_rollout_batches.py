@@ -60,25 +60,39 @@ def batch(number: int, **counts: int | float | None) -> RolloutBatch:
 
 
 def test_figures_are_sums_over_batches_divided_once() -> None:
-    found = rollout([batch(0), batch(1, seconds=30.0, tail_s=None)], None, seed=0)
+    found = rollout([batch(0), batch(1, seconds=30.0, tail_s=None)], None, 2, seed=0)
     assert found.batch_time_s.value == 20.0
     assert found.output_tokens_per_s.value == 10.0
     assert found.tokens_per_step.value == 1.8
     assert found.straggler_share.value == 0.2  # of the batch whose end was seen
-    drafts = rollout_acceptance([batch(0), batch(1)], baseline=False, seed=0)
+    drafts = rollout_acceptance([batch(0), batch(1)], 2, baseline=False, seed=0)
     assert (drafts.drafted, drafts.accepted) == (480, 160)
     assert drafts.draft_coverage.value == 0.6
     assert drafts.mean_acceptance_length.value == pytest.approx(1 + 80 / 60)
 
 
+def test_repeats_of_a_batch_are_drawn_together() -> None:
+    """Two batches are no more than two, however often they were sent."""
+    once = [batch(0), batch(1, seconds=30.0, accepted=20)]
+    again = [batch(3, seconds=30.0, accepted=20), batch(2)]
+    found = [rollout(sent, None, 2, seed=0) for sent in (once, once + again)]
+    assert found[0].batch_time_s == found[1].batch_time_s
+    assert (found[0].batches, found[1].batches) == (2, 4)
+    rates = [
+        rollout_acceptance(sent, 2, baseline=False, seed=0).acceptance_rate
+        for sent in (once, once + again)
+    ]
+    assert rates[0] == rates[1]
+
+
 def test_what_was_not_counted_is_undefined_with_a_reason() -> None:
     none = batch(0, drafted=None, accepted=None, drafts=None, decode_steps=None, tail_s=None)
-    found = rollout([none], None, seed=0)
+    found = rollout([none], None, 1, seed=0)
     assert found.tokens_per_step.value is None
     assert found.tokens_per_step.reason == "the server counts no decode steps"
     assert found.straggler_share.value is None
     assert found.logprob_difference.reason == "nothing was scored again"
     assert found.logprobs_agree is None
-    drafts = rollout_acceptance([none], baseline=False, seed=0)
+    drafts = rollout_acceptance([none], 1, baseline=False, seed=0)
     assert drafts.acceptance_rate.value is None
     assert drafts.acceptance_rate.reason == "no per-request metrics"
