@@ -86,11 +86,13 @@ def _graded(
         kind = _kind(grader, dataset, prompts)
         if kind == "none" or (kind == "judge_model" and base is None):
             return None
+        answers = [r for r in home.records() if not r.error and r.prompt_id in prompts]
+        if not any(r.text for r in answers) and any((r.completion_tokens or 0) > 1 for r in answers):
+            raise ConfigError("the server gave token ids and no text, which is what is graded")
         if kind == "judge_model" and base is not None:
             asked = list(prompts.values())[: grader.pairs]
             liked = preferences(asked, base.records(), home.records(), grader)
             return Quality(grader=kind, key="", preferences=liked)
-        answers = [r for r in home.records() if not r.error and r.prompt_id in prompts]
         grades = _grades(kind, answers, prompts, grader, ran)
         return Quality(grader=kind, key="", grades=tuple(grades))
     except (ServerError, UserError) as problem:

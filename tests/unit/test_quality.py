@@ -205,3 +205,16 @@ def test_a_prompts_own_schema_goes_before_the_sweeps(
     assert found is not None and found.problem == ""
     assert {g.prompt_id: g.passed for g in found.grades} == passed
     assert found.grades[0].why == "$: 'n' is a required property"
+
+
+def test_answers_that_came_without_a_text_are_not_graded(tmp_path: Path) -> None:
+    """TRL's own server gives token ids alone; no answer of it is wrong for that."""
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(json.dumps({"id": "a", "prompt": "8 + 9?", "expected": "17"}) + "\n")
+    asked = point("none", 0, dataset=describe("mine", file, None))
+    made = folder(tmp_path / "s", Made(point=asked, records=(record("a", text=""),)))
+    grade(made, Grader(name="exact_match"), lambda _: None)
+    (planned,) = read_sweep(made).plan.points
+    found = made.point(planned).read_quality()
+    assert found is not None and found.grades == ()
+    assert found.problem == "the server gave token ids and no text, which is what is graded"
