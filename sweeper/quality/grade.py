@@ -87,7 +87,8 @@ def _graded(
         if kind == "none" or (kind == "judge_model" and base is None):
             return None
         answers = [r for r in home.records() if not r.error and r.prompt_id in prompts]
-        if not any(r.text for r in answers) and any((r.completion_tokens or 0) > 1 for r in answers):
+        silent = not any(r.text for r in answers)
+        if silent and any((r.completion_tokens or 0) > 1 for r in answers):
             raise ConfigError("the server gave token ids and no text, which is what is graded")
         if kind == "judge_model" and base is not None:
             asked = list(prompts.values())[: grader.pairs]
