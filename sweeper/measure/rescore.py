@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sweeper.drive.rollout import Sample
 from sweeper.errors import RequestError
 from sweeper.measure.measurement import Measurement
-from sweeper.values import Json, Sampling
+from sweeper.values import Json, RolloutApi, Sampling
 
 Tokens = tuple[int, ...]
+UNLIKE = "are not those of the tokens that were sent"
 
 
 def rescored(one: Measurement, kept: Sequence[tuple[Tokens, Sample]]) -> dict[str, Json]:
     """Returned logprobs against those the same server gives the same tokens as a prompt."""
     load, sampling = one.planned.point.load, one.planned.point.sampling
-    if reason := _not_scorable(sampling, one.session.api):
+    if reason := _not_scorable(sampling):
         return {"reason": reason}
     some = [(ids, sample) for ids, sample in kept if sample.token_ids][: load.rescore]
     if not some:
@@ -25,7 +26,7 @@ def rescored(one: Measurement, kept: Sequence[tuple[Tokens, Sample]]) -> dict[st
     differences: list[float] = []
     for ids, sample in some:
         try:
-            again = _scored(one, ids, sample.token_ids)
+            again = _SCORED[one.session.api](one, ids, sample.token_ids)
         except RequestError as problem:
             return {"reason": f"the re-score failed: {problem}"}
         if len(sample.logprobs or ()) != len(again):
@@ -42,10 +43,8 @@ def rescored(one: Measurement, kept: Sequence[tuple[Tokens, Sample]]) -> dict[st
     }
 
 
-def _not_scorable(sampling: Sampling, api: str) -> str:
+def _not_scorable(sampling: Sampling) -> str:
     """A prompt's logprobs are those of the model itself, before any sampling field."""
-    if api == "generate":
-        return "scoring by TRL's own server (/get_sequence_logprobs/) is not built"
     plain = {"temperature": 1.0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
     plain |= {"presence_penalty": 0.0, "frequency_penalty": 0.0}
     changed = [name for name, value in plain.items() if getattr(sampling, name) != value]
@@ -58,7 +57,7 @@ def _not_scorable(sampling: Sampling, api: str) -> str:
     )
 
 
-def _scored(one: Measurement, prompt: Tokens, completion: Tokens) -> list[float]:
+def _by_vllm(one: Measurement, prompt: Tokens, completion: Tokens) -> list[float]:
     body: dict[str, Json] = {"prompt": [*prompt, *completion], "max_tokens": 1, "temperature": 1.0}
     timeout_s = one.planned.point.load.request_timeout_s
     answer = one.session.endpoint.complete(body | {"prompt_logprobs": 0}, timeout_s)
@@ -69,6 +68,28 @@ def _scored(one: Measurement, prompt: Tokens, completion: Tokens) -> list[float]
     try:
         return [float(at[str(t)]["logprob"]) for at, t in zip(positions, completion, strict=True)]
     except (KeyError, TypeError, ValueError) as problem:
-        raise RequestError(
-            f"prompt_logprobs are not those of the tokens that were sent: {problem!r}"
-        ) from None
+        raise RequestError(f"prompt_logprobs {UNLIKE}: {problem!r}") from None
+
+
+def _by_trl(one: Measurement, prompt: Tokens, completion: Tokens) -> list[float]:
+    """TRL's own server scores for distillation, with the likeliest token beside each."""
+    body: dict[str, Json] = {
+        "sequences": [[*prompt, *completion]],
+        "prompt_lengths": [len(prompt)],
+        "top_logprobs": 1,
+        "temperature": 1.0,
+    }
+    timeout_s = one.planned.point.load.request_timeout_s
+    answer = one.session.endpoint.complete(body, timeout_s, "/get_sequence_logprobs/")
+    try:
+        (values,), (tokens,) = answer["logprobs"], answer["logprob_token_ids"]
+        at = zip(tokens, values, completion, strict=True)
+        return [float(logprobs[ids.index(token)]) for ids, logprobs, token in at]
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise RequestError(f"sequence logprobs {UNLIKE}: {problem!r}") from None
+
+
+_SCORED: dict[RolloutApi, Callable[[Measurement, Tokens, Tokens], list[float]]] = {
+    "completions": _by_vllm,
+    "generate": _by_trl,
+}

@@ -64,6 +64,22 @@ def test_what_was_asked_for_is_what_vllm_resolves_and_drafts_are_counted(
     assert f"sweeper: TRL {trl} vllm-serve" in log.read_text()
 
 
+def test_what_its_own_server_returns_is_scored_again_by_it(tmp_path: Path) -> None:
+    """And is not what it says, where it is not."""
+    folders = [tmp_path / name for name in ("right", "wrong")]
+    for folder in folders:
+        folder.mkdir()
+    (status, right), (_, wrong) = (
+        swept(folder, MIDDLE, wrong_logprobs=nats)
+        for folder, nats in zip(folders, (0.0, 3.0), strict=True)
+    )
+    assert status == 0 and right.rollout is not None and wrong.rollout is not None
+    assert right.rollout.logprobs_agree is True
+    assert right.rollout.logprob_largest.value == 0.0
+    assert wrong.rollout.logprobs_agree is False
+    assert wrong.rollout.logprob_difference.value == 3.0
+
+
 @contextmanager
 def started(folder: Path, trl: str, *args: str, **faults: object) -> Iterator[Session]:
     """The server of such a point alone."""

@@ -1,6 +1,7 @@
 """``trl vllm-serve`` in its three eras: the same names, flags and processes, a pretend engine.
 
-Faults, in the environment variable ``FAKE_ENGINE``: ``trl_drops_speculation``.
+Faults, in the environment variable ``FAKE_ENGINE``: ``trl_drops_speculation``, and
+``wrong_logprobs`` (nats by which what is returned with samples is not what a re-score says).
 """
 
 from __future__ import annotations
@@ -79,6 +80,17 @@ def main(args: argparse.Namespace, extra: list[str] | None = None) -> None:
         logprobs = [[[-0.5] for _ in tokens] for tokens in completions]
         return {"completion_ids": completions, "logprobs": logprobs}
 
-    generate.__annotations__ = {"request": dict}
-    app.add_api_route("/generate/", generate, methods=["POST"])
+    def score(request: dict) -> dict:  # type: ignore[type-arg]
+        """The token that was sent after the likeliest one, where they are two."""
+        pairs = zip(request["sequences"], request["prompt_lengths"], strict=True)
+        completions = [tokens[length:] for tokens, length in pairs]
+        wrong = FAULTS.get("wrong_logprobs", 0.0)
+        return {
+            "logprobs": [[[-0.1, -0.5 - wrong] for _ in tokens] for tokens in completions],
+            "logprob_token_ids": [[[0, token] for token in tokens] for tokens in completions],
+        }
+
+    for path, answer in (("/generate/", generate), ("/get_sequence_logprobs/", score)):
+        answer.__annotations__ = {"request": dict}
+        app.add_api_route(path, answer, methods=["POST"])
     uvicorn.run(app, host=args.host, port=args.port, log_level="warning")
