@@ -133,7 +133,7 @@ def _case(
     units = "batches" if one.point.load.batches else "prompts"
     needed = ranking.prompts_needed(one.number, thresholds.min_speedup)
     slower, unsettled = speed(speedup, ranking.prompts, units, needed, thresholds)
-    wrong, unchecked = output(one, answers[0], thresholds)
+    wrong, unchecked = output(one, answers[0], ranking.prompts, units, thresholds)
     broken, unserved = service(one, baseline, answers[3], thresholds)
     if hurried := calm(one, baseline):  # then no time speaks for or against it
         slower = broken = ""

@@ -6,9 +6,12 @@ the two is not empty.
 
 from __future__ import annotations
 
+from math import ceil
+
 from sweeper.judge.bootstrap import Figure
 from sweeper.judge.comparable import busy
 from sweeper.judge.compare import Comparison
+from sweeper.judge.ratio import MOST_PROMPTS
 from sweeper.judge.service import holds
 from sweeper.judge.shown import say
 from sweeper.judge.verdict import Answer
@@ -40,8 +43,10 @@ def calm(one: Comparison, baseline: Comparison | None) -> str:
     return ""
 
 
-def output(one: Comparison, answer: Answer, thresholds: Thresholds) -> tuple[str, str]:
-    """Of the first answer, at the strictness that was asked for."""
+def output(
+    one: Comparison, answer: Answer, count: int, units: str, thresholds: Thresholds
+) -> tuple[str, str]:
+    """Of the first answer, at the strictness that was asked for; ``count`` as in :func:`speed`."""
     if thresholds.output == "any" or answer.state == "yes":
         return "", ""
     if answer.state == "no":
@@ -50,7 +55,19 @@ def output(one: Comparison, answer: Answer, thresholds: Thresholds) -> tuple[str
         return "", ""
     how = "check=output" if one.point.sampling.greedy else "check=distribution"
     again = f"; measure it with its baseline and {how}" if answer.state == "not measured" else ""
+    needed = _tasks_needed(one.output.quality_change, count, thresholds)
+    again += f"; about {needed} {units} would tell" if needed else ""
     return "", f"whether the output is still right is open: {answer.sentence}{again}"
+
+
+def _tasks_needed(change: Figure, count: int, thresholds: Thresholds) -> int | None:
+    """How many would tell that a loss of solved tasks is one, if it stays what it is; ``None``
+    where there is none to speak of. Its interval shrinks with the root of their number."""
+    allowed = -thresholds.max_quality_loss
+    if change.value is None or change.high is None or not change.value < allowed <= change.high:
+        return None
+    needed = ceil(count * ((change.high - change.value) / (allowed - change.value)) ** 2)
+    return needed if needed <= MOST_PROMPTS else None
 
 
 def service(

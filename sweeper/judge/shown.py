@@ -25,6 +25,6 @@ def say(figure: Figure, digits: int = 2, mark: str = "") -> str:
     if figure.low is None or figure.high is None:
         return text
     low, high = figure.value / FAR, figure.value * FAR
-    if figure.low < low and high < figure.high:
+    if 0 <= figure.low < low and high < figure.high:
         return f"{text} [<{fixed(max(low, 10.0**-digits), digits)}, >{fixed(high, 0)}]"
     return f"{text} [{fixed(figure.low, digits)}, {fixed(figure.high, digits)}]"

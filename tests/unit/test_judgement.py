@@ -241,7 +241,12 @@ def test_lost_quality_is_not_deployed(tmp_path: Path) -> None:
                          (Figure(value=-0.01, low=-0.2, high=0.0), "deploy")):  # fmt: skip
         check = replace(comparisons[1].output, quality_change=change)
         group = (comparisons[0], replace(comparisons[1], output=check))
-        assert decide(group, over_loads(group), Thresholds(), 0).verdict == word
+        found = decide(group, over_loads(group), Thresholds(), 0)
+        assert found.verdict == word
+        # 12 · ((0.0 + 0.1) / (0.1 - 0.02))²
+        hint = "; about 19 prompts would tell" if word == "inconclusive" else ""
+        assert "".join(found.to_conclude).endswith(hint)
+        assert bool(found.to_conclude) == bool(hint)
 
 
 def test_what_was_not_measured_keeps_a_dont_open(tmp_path: Path) -> None:
