@@ -44,12 +44,12 @@ class RolloutLog:
             text = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as problem:
             raise StoreError(f"{self.path}: cannot be read: {problem}") from None
-        for number, line in enumerate(text.splitlines(keepends=True), 1):
-            whole = line.endswith("\n")
+        *lines, last = text.split("\n")  # JSON may hold what else ends a line
+        for number, line in enumerate([*lines, last] if last else lines, 1):
             try:
                 data = json.loads(line)
             except ValueError:
-                if whole:
+                if number <= len(lines):
                     raise StoreError(f"{self.path}:{number}: not JSON") from None
                 return  # the last line of a trainer that is still writing
             if mistake := _mistake(data):
@@ -66,6 +66,13 @@ def _mistake(data: Json) -> str:
         if data[name] is not None and not _is_number(name, data[name]):
             kind = "a whole number" if name in _WHOLE else "a number"
             return f"{name}: {json.dumps(data[name])}: {kind}, at least 0"
+    drafted, accepted = data.get("drafted"), data.get("accepted")
+    if drafted is not None and accepted is not None and accepted > drafted:
+        return (
+            f"accepted: {accepted} of {drafted} drafted tokens; are they differences over a batch?"
+        )
+    if (rate := data.get("acceptance_rate")) is not None and rate > 1:
+        return f"acceptance_rate: {rate:g}: accepted over drafted tokens, from 0 to 1"
     return ""
 
 

@@ -87,6 +87,10 @@ def test_a_trainer_writes_and_reads_its_log(tmp_path: Path) -> None:
          "policy_version: missing; a name or number of the weights that sampled the batch"),
         ({"policy_version": 1, "drafted": 2.5}, "drafted: 2.5: a whole number, at least 0"),
         ({"policy_version": 1, "seconds": -1}, "seconds: -1: a number, at least 0"),
+        ({"policy_version": 1, "drafted": 3, "accepted": 5},
+         "accepted: 5 of 3 drafted tokens; are they differences over a batch?"),
+        ({"policy_version": 1, "acceptance_rate": 45.5},
+         "acceptance_rate: 45.5: accepted over drafted tokens, from 0 to 1"),
         ([1], "not an object with policy_version"),
     ],
 )  # fmt: skip
@@ -100,6 +104,15 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, line: object, sentence: st
 def test_other_keys_are_the_trainers_own(tmp_path: Path) -> None:
     path = log(tmp_path / "log.jsonl", counted(3, 10, 4) | {"reward": 0.5})
     assert RolloutLog(path).batches() == (RolloutBatch(policy_version="3", drafted=10, accepted=4),)
+
+
+def test_a_key_of_the_trainers_own_may_hold_any_text(tmp_path: Path) -> None:
+    """What Python calls the end of a line is none of a JSON line."""
+    path = tmp_path / "log.jsonl"
+    line = {"policy_version": 1, "drafted": 4, "accepted": 2, "sample": "one\u2028two\x85three"}
+    path.write_text(json.dumps(line, ensure_ascii=False) + "\n", encoding="utf-8")
+    (batch,) = RolloutLog(path).batches()
+    assert (batch.drafted, batch.accepted) == (4, 2)
 
 
 def test_a_folder_without_rollouts_is_a_mistake(
