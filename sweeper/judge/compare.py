@@ -23,6 +23,7 @@ from sweeper.judge.rollout import (
     rollout,
     rollout_acceptance,
     rollout_notes,
+    timed_as_batches,
     unmeasured_rollout,
 )
 from sweeper.judge.shared import shared_out
@@ -206,11 +207,8 @@ def _of_batches(arm: Arm, times: Timing, seed: int) -> tuple[Acceptance, Timing]
     point = arm.planned.point
     each, baseline = batches_of(point), point.is_baseline
     found = rollout(arm.batches, arm.result, each, seed)
-    return rollout_acceptance(arm.batches, each, baseline=baseline, seed=seed), replace(
-        times,
-        request_time_s=found.batch_time_s,
-        output_tokens_per_s=found.output_tokens_per_s,
-    )
+    drafts = rollout_acceptance(arm.batches, each, baseline=baseline, seed=seed)
+    return drafts, timed_as_batches(times, found)
 
 
 def _success_rate(result: PointResult | None) -> float | None:

@@ -72,9 +72,11 @@ def throughput(records: Sequence[RequestRecord], load: Load, slo: Slo | None = N
     """Rates inside the window; a request counts by the share of its time that lies inside.
 
     Repeats that were sent as loads of their own have a window each, and the rates are those of all
-    windows together.
+    windows together. The answers to a prompt in a batch of rollouts are numbered like repeats, and
+    are none.
     """
-    repeats = sorted({r.repeat for r in records}) if load.by_repeat else []
+    apart = load.by_repeat and not load.batches
+    repeats = sorted({r.repeat for r in records}) if apart else []
     if len(repeats) < 2:
         return _of_one(records, load, slo)
     each = [[r for r in records if r.repeat == repeat] for repeat in repeats]

@@ -64,6 +64,15 @@ def test_batches_are_timed_counted_and_scored_again(tmp_path: Path) -> None:
     assert "## rollouts · chat · rollout (T=1" in page and page.count("agree 0.000 0.000") == 2
     table = pd.read_csv(folder.points_csv)
     assert table["batch_time_s"].notna().all() and table["logprob_difference"].eq(0).all()
+    for row, one in zip(table.to_dict("records"), (base, drafted), strict=True):
+        files = folder.point(one.planned)
+        seconds = sum(b.seconds or 0.0 for b in files.batches())
+        tokens = sum(r.completion_tokens or 0 for r in files.records())
+        prompts = sum(r.prompt_tokens or 0 for r in files.records())
+        assert row["output_tokens_per_s"] == pytest.approx(tokens / seconds)
+        assert row["total_tokens_per_s"] == pytest.approx((tokens + prompts) / seconds)
+        assert row["requests_per_s"] == pytest.approx(16 / seconds)
+        assert row["e2e_ms_mean_low"] == pytest.approx(1e3 * row["request_time_s_low"])
 
 
 def cached_tokens(tmp_path: Path, *overrides: str) -> int:
