@@ -21,6 +21,7 @@ from sweeper.drive.requests import (
     extra_prompts,
     prompt_fields,
     shuffled,
+    unused,
 )
 from sweeper.drive.rollout import Answer, Sample, body_of, send_batch
 from sweeper.errors import RequestError, ServerError
@@ -159,10 +160,10 @@ def _warm_up(one: Measurement, prompts: Sequence[Prompt], ids: Mapping[str, Toke
     """Batches of the measured shape with other words, not recorded; and with ``cache=warm`` the
     prompts themselves once."""
     load, sampling, like = one.planned.point.load, one.planned.point.sampling, prompts[0]
-    texts = cycle(WARMUP_TEXTS)
+    texts = cycle(unused(WARMUP_TEXTS, prompts))
     for _ in range(load.warmup_requests):
-        some = extra_prompts(like, islice(texts, load.batch_prompts), "warmup")
-        _send(one, [_token_ids(one, prompt) for prompt in some], sampling)
+        if some := extra_prompts(like, islice(texts, load.batch_prompts), "warmup"):
+            _send(one, [_token_ids(one, prompt) for prompt in some], sampling)
     if one.planned.point.cache == "warm":
         for listed in _cut([ids[prompt.id] for prompt in prompts], load.batch_prompts):
             _send(one, listed, replace(sampling, n=1))
