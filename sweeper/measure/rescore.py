@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from sweeper.drive.rollout import Sample
 from sweeper.errors import RequestError
+from sweeper.measure.batches import Tokens
 from sweeper.measure.measurement import Measurement
 from sweeper.values import Json, RolloutApi, Sampling
 
-Tokens = tuple[int, ...]
 UNLIKE = "are not those of the tokens that were sent"
 
 

@@ -6,14 +6,12 @@ two readings of the server's counters while nothing else is under way.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import cycle, islice
 from typing import TypeVar
 
-from sweeper.drive.client import digest_of
 from sweeper.drive.requests import (
     CANARY_TEXT,
     WARMUP_TEXTS,
@@ -25,6 +23,7 @@ from sweeper.drive.requests import (
 )
 from sweeper.drive.rollout import Answer, Sample, body_of, send_batch
 from sweeper.errors import RequestError, ServerError
+from sweeper.measure.batches import Tokens, batch_of, each, records_of, tokens_in
 from sweeper.measure.canary import facts, probe
 from sweeper.measure.canary import warnings as canary_warnings
 from sweeper.measure.counters import Counters
@@ -32,12 +31,9 @@ from sweeper.measure.energy import meter
 from sweeper.measure.measurement import Measurement
 from sweeper.measure.point import Emit, cold, one_by_one
 from sweeper.measure.reading import close_counters, open_counters, read_counters
-from sweeper.measure.rescore import Tokens, rescored
+from sweeper.measure.rescore import rescored
 from sweeper.plan.concerns import cautions
-from sweeper.values import Event, Prompt, RequestRecord, RolloutBatch, Sampling
-
-TAIL = 0.1
-"""The share of a batch's sequences whose end is its tail; the last one at least."""
+from sweeper.values import Event, Prompt, RequestRecord, Sampling
 
 T = TypeVar("T")
 
@@ -72,10 +68,10 @@ def run_rollouts(one: Measurement, prompts: Sequence[Prompt], emit: Emit) -> Non
             now = read_counters(one)
             change = now.since(last) if now and last else None
             last = now
-            one.folder.append_batch(_batch(one, number, len(some), answer, change))
-            for record in _records(answer, some, listed, point.sampling.n, repeat):
+            one.folder.append_batch(batch_of(point.load, number, len(some), answer, change))
+            for record in records_of(answer, some, listed, point.sampling.n, repeat):
                 one.keep(record)
-            kept += zip(_each(listed, point.sampling.n), answer.sequences, strict=False)
+            kept += zip(each(listed, point.sampling.n), answer.sequences, strict=False)
             emit(_progress(one, answer, change, total))
             if answer.error:
                 one.session.check_alive(2.0)
@@ -124,9 +120,9 @@ def _canary(one: Measurement, like: Prompt) -> None:
     after = read_counters(one)
     _check_drafts(one, before, after)
     probes = probe(point, like, lambda requests: _asked(one, like, requests))
-    (first, *_), tokens = _records(answer, [prompt], [ids], point.sampling.n, 0), _tokens(answer)
-    body = body_of(one.session.api, "", [ids], point.sampling)
-    one.canary = facts(point, body, replace(first, completion_tokens=tokens), probes)
+    first, *_ = records_of(answer, [prompt], [ids], point.sampling.n, 0)
+    whole = replace(first, completion_tokens=tokens_in(answer))
+    one.canary = facts(point, body_of(one.session.api, "", [ids], point.sampling), whole, probes)
     one.warnings += canary_warnings(one.canary, point)
 
 
@@ -138,7 +134,7 @@ def _asked(one: Measurement, like: Prompt, requests: Sequence[Request]) -> list[
     def answer(request: Request) -> RequestRecord:
         ids = one.session.endpoint.tokenize({k: v for k, v in request.body.items() if k in shown})
         drawn = replace(one.planned.point.sampling, **{k: request.body[k] for k in names})
-        return next(_records(_send(one, [ids], drawn), [like], [ids], drawn.n, 0))
+        return next(records_of(_send(one, [ids], drawn), [like], [ids], drawn.n, 0))
 
     return one_by_one(one, requests, answer)
 
@@ -169,85 +165,6 @@ def _warm_up(one: Measurement, prompts: Sequence[Prompt], ids: Mapping[str, Toke
             _send(one, listed, replace(sampling, n=1))
 
 
-def _batch(
-    one: Measurement, number: int, prompts: int, answer: Answer, change: Counters | None
-) -> RolloutBatch:
-    return RolloutBatch(
-        policy_version=one.planned.point.load.policy_version,
-        batch=number,
-        prompts=prompts,
-        sequences=len(answer.sequences) or None,
-        seconds=round(answer.seconds, 6),
-        tokens=_tokens(answer) or None,
-        tail_s=tail_s(answer),
-        error=answer.error,
-        **_counted(change),
-    )
-
-
-def _tokens(answer: Answer) -> int:
-    return sum(len(sample.token_ids) for sample in answer.sequences)
-
-
-def tail_s(answer: Answer) -> float | None:
-    """Seconds in which only the last tenth of the sequences (at least one) was still under way.
-
-    Seen at the polls only, so up to one ``poll_s`` too short; ``None`` where no poll saw it.
-    """
-    few = max(1, math.floor(TAIL * len(answer.sequences)))
-    # Before its first step is over a server may not count a batch at all.
-    begun = next((n for n, (_, left) in enumerate(answer.under_way) if left > few), None)
-    if begun is None or not answer.sequences:
-        return None
-    tail = (at for at, left in answer.under_way[begun:] if left <= few)
-    return round(answer.seconds - next(tail, answer.seconds), 6)
-
-
-def _records(
-    answer: Answer, some: Sequence[Prompt], listed: Sequence[Tokens], n: int, repeat: int
-) -> Iterator[RequestRecord]:
-    """One record a sequence; of a failed batch, one a sequence that was asked for."""
-    empty = Sample(token_ids=(), logprobs=None, finish_reason=None, text="")
-    samples = answer.sequences or (empty,) * (n * len(some))
-    owners = zip(_each(some, n), _each(listed, n), samples, strict=True)
-    for number, (prompt, ids, sample) in enumerate(owners):
-        yield RequestRecord(
-            prompt_id=prompt.id,
-            category=prompt.category,
-            repeat=repeat * n + number % n,
-            turn=0,
-            sent_ns=answer.sent_ns,
-            first_ns=None,
-            done_ns=answer.done_ns,
-            prompt_tokens=len(ids),
-            cached_tokens=None,
-            completion_tokens=len(sample.token_ids) if not answer.error else None,
-            finish_reason=sample.finish_reason,
-            spec=None,
-            decode_steps=None,
-            text=sample.text.encode("utf-8", "replace").decode(),
-            token_ids=sample.token_ids if not answer.error else None,
-            prompt_digest=digest_of(ids),
-            error=answer.error,
-        )
-
-
-def _each(items: Sequence[T], n: int) -> list[T]:
-    """Every item n times in a row, as choices come back."""
-    return [item for item in items for _ in range(n)]
-
-
-def _counted(change: Counters | None) -> dict[str, int | None]:
-    """The counters' part of a batch by the names it has there."""
-    found = {
-        "drafts": change and change.verify_steps,
-        "drafted": change and change.drafted,
-        "accepted": change and change.accepted,
-        "decode_steps": change and change.decode_steps,
-    }
-    return {name: int(v) if isinstance(v, float) else None for name, v in found.items()}
-
-
 def _progress(one: Measurement, answer: Answer, change: Counters | None, total: int) -> Event:
     return Event(
         kind="request_done",
@@ -255,7 +172,7 @@ def _progress(one: Measurement, answer: Answer, change: Counters | None, total: 
         text=one.planned.point.label,
         done=one.sent,
         total=total,
-        tokens=_tokens(answer),
+        tokens=tokens_in(answer),
         request_s=answer.seconds,
         accepted=int(change.accepted or 0) if change else 0,
         drafted=int(change.drafted or 0) if change else 0,

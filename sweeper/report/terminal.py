@@ -31,23 +31,27 @@ from sweeper.report.labels import (
 from sweeper.report.slicetable import print_slices
 
 METHOD_AT_LEAST = 11
+OF_BASELINES = ("no speculation", "is the baseline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """``drop`` orders the columns that go when the terminal is narrow, the lowest first.
-
-    One that nothing was measured for goes before all others. ``None`` stays.
-    """
+    """``drop`` orders the columns that go when the terminal is narrow, the lowest first; ``None``
+    stays. One whose figure ``of`` was measured nowhere is left out, and its reason said."""
 
     header: tuple[str, str]
     cell: Callable[[Comparison], str]
     drop: int | None = None
+    of: Callable[[Comparison], Figure] | None = None
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.header).strip().replace("/ ", "/")
 
 
 def _say(figure: Figure, digits: int, *, percent: bool = False) -> str:
     if figure.value is None:
-        return "-" if figure.reason in ("no speculation", "is the baseline") else NOT_MEASURED
+        return "-" if figure.reason in OF_BASELINES else NOT_MEASURED
     if percent:
         return f"{100 * figure.value:.0f} %"
     return fixed(figure.value, digits)
@@ -67,6 +71,14 @@ def _length(one: Comparison) -> str:
     return _say(one.acceptance.mean_acceptance_length, 2) + ("*" if starred(one) else "")
 
 
+def _tpot(one: Comparison) -> Figure:
+    return one.latencies["tpot_ms_p99"]
+
+
+def _quality(one: Comparison) -> Figure:
+    return figures(one)["quality"]
+
+
 SUCCESS = Column(header=("", "success"), cell=success, drop=9)
 """Shown where a request failed."""
 COLUMNS = (
@@ -82,11 +94,22 @@ COLUMNS = (
     Column(header=("output", "tok/s"), cell=lambda c: _say(c.output_tokens_per_s, 1)),
     Column(header=("speed-up", "[low, high]"), cell=_ratio),
     Column(
-        header=("same", "output"), cell=lambda c: _say(c.identical_share, 0, percent=True), drop=8
+        header=("same", "output"),
+        cell=lambda c: _say(c.identical_share, 0, percent=True),
+        drop=8,
+        of=lambda c: c.identical_share,
     ),
-    Column(header=("TPOT", "P99 ms"), cell=lambda c: _say(c.latencies["tpot_ms_p99"], 1), drop=6),
     Column(
-        header=("", "quality"), cell=lambda c: _say(figures(c)["quality"], 0, percent=True), drop=7
+        header=("TPOT", "P99 ms"),
+        cell=lambda c: _say(_tpot(c), 1),
+        drop=6,
+        of=lambda c: _tpot(c),
+    ),
+    Column(
+        header=("", "quality"),
+        cell=lambda c: _say(_quality(c), 0, percent=True),
+        drop=7,
+        of=lambda c: _quality(c),
     ),
     SUCCESS,
 )
@@ -94,11 +117,12 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """What fits, and what was ``dropped`` for that; ``widths`` are those of method, the kept
-    columns, and status."""
+    """What fits, what was ``dropped`` for that, and what was measured nowhere; ``widths`` are those
+    of method, the kept columns, and status."""
 
     kept: tuple[Column, ...]
     dropped: tuple[Column, ...] = ()
+    unmeasured: tuple[Column, ...] = ()
     widths: tuple[int, ...]
     split: bool
 
@@ -115,7 +139,12 @@ def print_table(console: Console, comparisons: Sequence[Comparison]) -> None:
     layout = _fit(comparisons, console.width)
     for group in groups(comparisons):
         _print_group(console, group, layout)
-    for sentence in (*footnotes(comparisons), *_left_out(layout.dropped, console.width)):
+    said = (
+        *footnotes(comparisons),
+        *_not_measured(layout.unmeasured, comparisons),
+        *_left_out(layout.dropped, console.width),
+    )
+    for sentence in said:
         console.print(Text(sentence, style="dim"))
 
 
@@ -140,17 +169,20 @@ def _fit(comparisons: Sequence[Comparison], width: int) -> _Layout:
     live = [c for c in comparisons if c.completed]
     names = [name for group in groups(comparisons) for name in labels(group).values()]
     method = max((cell_len(name) for name in names), default=0)
-    columns = [c for c in COLUMNS if c is not SUCCESS or some_failed(live)]
+    wanted = [c for c in COLUMNS if c is not SUCCESS or some_failed(live)]
+    columns = [c for c in wanted if c.of is None or _measured(c.of, live)]
+    absent = tuple(c for c in wanted if c not in columns)
     whole = _layout(columns, live, method, width, split=False)
     if _used(whole) <= width:
-        return whole
+        return replace(whole, unmeasured=absent)
     kept = list(columns)
     while True:
         layout = _layout(kept, live, method, width, split=True)
         going = [c for c in kept if c.drop is not None]
         if _used(layout) <= width or not going:
-            return replace(layout, dropped=tuple(c for c in columns if c not in kept))
-        kept.remove(min(going, key=lambda c: (_measured(c, live), c.drop)))
+            dropped = tuple(c for c in columns if c not in kept)
+            return replace(layout, dropped=dropped, unmeasured=absent)
+        kept.remove(min(going, key=lambda c: c.drop or 0))
 
 
 def _layout(
@@ -169,8 +201,8 @@ def _used(layout: _Layout) -> int:
     return sum(layout.widths) + len(layout.widths) - 1
 
 
-def _measured(column: Column, live: Sequence[Comparison]) -> bool:
-    return any(column.cell(c) not in (NOT_MEASURED, "-") for c in live)
+def _measured(of: Callable[[Comparison], Figure], live: Sequence[Comparison]) -> bool:
+    return any(of(c).value is not None for c in live)
 
 
 def _width(column: Column, live: Sequence[Comparison], split: bool) -> int:
@@ -237,7 +269,16 @@ def _padded(text: str, width: int) -> str:
     return set_cell_size(text, width)
 
 
+def _not_measured(columns: Sequence[Column], comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """What a baseline has not because it is one needs no reason."""
+    live = [c for c in comparisons if c.completed]
+    for column in columns:
+        reasons = [column.of(c).reason for c in live if column.of]
+        if reason := next((text for text in reasons if text and text not in OF_BASELINES), ""):
+            yield f"{column.name}: not measured: {reason}"
+
+
 def _left_out(dropped: Sequence[Column], width: int) -> Iterator[str]:
     if dropped:
-        names = ", ".join(" ".join(c.header).strip().replace("/ ", "/") for c in dropped)
+        names = ", ".join(c.name for c in dropped)
         yield f"{width} columns leave no room for {names}; all are in points.csv."

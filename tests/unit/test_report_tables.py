@@ -153,22 +153,41 @@ def test_the_table_fits(tmp_path: Path, width: int) -> None:
 
 
 def test_all_columns_are_there_at_120(tmp_path: Path) -> None:
+    """Those of which nothing was measured are said beneath, with the reason."""
     lines = printed(compared(tmp_path), 120)
     assert not any("leave no room" in line for line in lines)
     assert words(row(lines, "method γ")) == (
-        "method γ A/D 1+A/S coverage step time s tok/s [low, high] output P99 ms quality status"
+        "method γ A/D 1+A/S coverage step time s tok/s [low, high] output status"
     )
     assert words(row(lines, "ngram γ=4")) == (
-        "ngram γ=4 1.000 5.00* 5 % 1.20 2.00 60.5 1.25 [1.25, 1.25] 100 % not measured "
-        "not measured completed"
+        "ngram γ=4 1.000 5.00* 5 % 1.20 2.00 60.5 1.25 [1.25, 1.25] 100 % completed"
     )
+    assert lines[-2:] == [
+        "TPOT P99 ms: not measured: the answers were not streamed",
+        "quality: not measured: answers were not graded",
+    ]
+    streamed = [
+        replace(m, records=tuple(replace(r, chunk_ns=(10**8, 10**8)) for r in m.records))
+        for m in (BASE, LOOKUP)
+    ]
+    lines = printed(compared(tmp_path / "streamed", *streamed), 120)
+    assert words(row(lines, "method γ")).endswith("[low, high] output P99 ms status")
+    alone = printed(compared(tmp_path / "alone", BASE), 120)
+    assert lines[-1:] == alone[-1:] == ["quality: not measured: answers were not graded"]
+
+
+def test_a_column_that_some_have_is_there_for_all(tmp_path: Path) -> None:
+    dice = Made(point=point("none", 0, sampling=replace(GREEDY, name="dice", temperature=1.0)),
+                records=requests(2.0))  # fmt: skip
+    lines = printed(compared(tmp_path, BASE, LOOKUP, replace(dice, baseline=None)), 120)
+    assert "output" in row(lines, "method γ")
 
 
 def test_what_80_columns_leave_out_is_said(tmp_path: Path) -> None:
     lines = printed(compared(tmp_path), 80)
     assert words(" ".join(lines[-2:])) == (
-        "80 columns leave no room for 1+A/S, request time s, TPOT P99 ms, quality; all are in "
-        "points.csv."
+        "quality: not measured: answers were not graded "
+        "80 columns leave no room for 1+A/S, request time s; all are in points.csv."
     )
     assert words(row(lines, "ngram γ=4")) == (
         "ngram γ=4 1.000 5 % 1.20 60.5 1.25 [1.25, 1.25] 100 % completed"
@@ -209,7 +228,7 @@ def test_the_share_of_successes_is_a_column_where_a_request_failed(tmp_path: Pat
         assert any(line.split()[-2:] == ["success", "status"] for line in lines)
         row = next(line for line in lines if line.endswith("completed") and "83.3" in line)
         assert row.split()[-3:] == ["83.3", "%", "completed"]
-    assert "quality, success" in " ".join(printed(found, 60))
+    assert "same output, success" in " ".join(printed(found, 60))
     page = [line for line in paged(tmp_path).splitlines() if line.startswith("| ")]
     assert page[0].endswith("| quality | success | status |")
     assert page[2].endswith("| 100 % | completed |")

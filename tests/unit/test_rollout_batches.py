@@ -8,7 +8,7 @@ import pytest
 
 from sweeper.drive.rollout import Answer, Sample, body_of
 from sweeper.judge.rollout import rollout, rollout_acceptance
-from sweeper.measure.rollout import tail_s
+from sweeper.measure.batches import tail_s
 from sweeper.values import RolloutBatch, Sampling
 
 SAMPLING = Sampling(
