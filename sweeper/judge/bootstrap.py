@@ -38,6 +38,13 @@ class Figure:
     high: float | None = None
     reason: str = ""
 
+    def scaled(self, by: float) -> Figure:
+        """Times a number that is taken as exact."""
+        value, low, high = (
+            None if end is None else end * by for end in (self.value, self.low, self.high)
+        )
+        return Figure(value=value, low=low, high=high, reason=self.reason)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Dataclasses with slots are pickled field by field, in Python, and figures are many."""
         return _figure, (self.value, self.low, self.high, self.reason)

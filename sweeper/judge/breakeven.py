@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from sweeper.judge.bootstrap import Figure, undefined
@@ -109,10 +110,7 @@ def _times(one: Figure, other: Figure, reason: str = "") -> Figure:
     """``one`` scaled by the value of ``other``, which is taken as exact."""
     if one.value is None or other.value is None:
         return undefined(one.reason if one.value is None else other.reason)
-    by = other.value
-    low = None if one.low is None else one.low * by
-    high = None if one.high is None else one.high * by
-    return Figure(value=one.value * by, low=low, high=high, reason=reason or one.reason)
+    return replace(one.scaled(other.value), reason=reason or one.reason)
 
 
 def _shifted(one: Figure, by: float) -> Figure:

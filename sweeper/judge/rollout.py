@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sweeper.judge.acceptance import Acceptance
 from sweeper.judge.bootstrap import Bootstrap, Figure, resample, undefined
 from sweeper.judge.drafts import WITH_DRAFTS, State
-from sweeper.judge.timing import NO_RATES, Timing
+from sweeper.judge.timing import NOT_PER_SECOND, Timing
 from sweeper.values import Json, PointResult, RolloutBatch
 
 DISAGREES_ABOVE = 0.1
@@ -104,24 +104,17 @@ def timed_as_batches(times: Timing, found: Rollout) -> Timing:
     rate, whole = found.output_tokens_per_s, times.output_tokens_per_s.value
     by = rate.value / whole if whole and rate.value else 1.0
     rates = {
-        name: figure if name in NO_RATES else _scaled(figure, by)
+        name: figure if name in NOT_PER_SECOND else figure.scaled(by)
         for name, figure in times.rates.items()
     }
     return replace(
         times,
         request_time_s=found.batch_time_s,
         output_tokens_per_s=rate,
-        latencies={**times.latencies, "e2e_ms_mean": _scaled(found.batch_time_s, 1e3)},
-        goodput=_scaled(times.goodput, by),
+        latencies={**times.latencies, "e2e_ms_mean": found.batch_time_s.scaled(1e3)},
+        goodput=times.goodput.scaled(by),
         rates=rates,
     )
-
-
-def _scaled(figure: Figure, by: float) -> Figure:
-    value, low, high = (
-        None if end is None else end * by for end in (figure.value, figure.low, figure.high)
-    )
-    return replace(figure, value=value, low=low, high=high)
 
 
 def unmeasured_rollout(reason: str) -> Rollout:

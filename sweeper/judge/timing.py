@@ -28,8 +28,8 @@ RATES = (
     "slo_share",
     "energy_j_per_output_token",
 )
-NO_RATES = ("slo_share", "energy_j_per_output_token")
-"""Those of them that are not per second."""
+NOT_PER_SECOND = ("slo_share", "energy_j_per_output_token")
+"""Those of them."""
 _NO_INTERVAL = "one window has no interval"
 
 

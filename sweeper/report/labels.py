@@ -10,6 +10,8 @@ from sweeper.judge.compare import Comparison
 from sweeper.values import Json, Point, content_key
 
 NOT_MEASURED = "not measured"
+OF_BASELINES = ("no speculation", "is the baseline")
+"""Reasons for which a dash says enough."""
 LOW_COVERAGE = 0.9
 """Under this draft coverage 1+A/S says little about the speed of a step."""
 

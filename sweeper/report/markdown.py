@@ -12,6 +12,7 @@ from sweeper.judge.shown import say
 from sweeper.report.columns import figures
 from sweeper.report.labels import (
     NOT_MEASURED,
+    OF_BASELINES,
     Group,
     footnotes,
     groups,
@@ -127,7 +128,7 @@ def _ratio(figure: Figure) -> str:
 
 def _say(figure: Figure, digits: int, mark: str = "") -> str:
     if figure.value is None:
-        return "-" if figure.reason in ("no speculation", "is the baseline") else NOT_MEASURED
+        return "-" if figure.reason in OF_BASELINES else NOT_MEASURED
     return say(figure, digits, mark)
 
 

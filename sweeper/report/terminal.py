@@ -18,6 +18,7 @@ from sweeper.judge.words import lines
 from sweeper.report.columns import figures
 from sweeper.report.labels import (
     NOT_MEASURED,
+    OF_BASELINES,
     Group,
     footnotes,
     groups,
@@ -31,7 +32,6 @@ from sweeper.report.labels import (
 from sweeper.report.slicetable import print_slices
 
 METHOD_AT_LEAST = 11
-OF_BASELINES = ("no speculation", "is the baseline")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +103,13 @@ COLUMNS = (
         header=("TPOT", "P99 ms"),
         cell=lambda c: _say(_tpot(c), 1),
         drop=6,
-        of=lambda c: _tpot(c),
+        of=_tpot,
     ),
     Column(
         header=("", "quality"),
         cell=lambda c: _say(_quality(c), 0, percent=True),
         drop=7,
-        of=lambda c: _quality(c),
+        of=_quality,
     ),
     SUCCESS,
 )

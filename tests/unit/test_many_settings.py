@@ -32,20 +32,20 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, ...]
 
 
 def drawn(
-    settings: Sequence[Comparison], truths: Sequence[float], draws: int
+    settings: Sequence[Comparison], truths: Sequence[float], draws: int, count: int = PROMPTS
 ) -> Iterator[tuple[list[Comparison], Ranking]]:
     """Simulated sweeps and their rankings: prompts of different lengths, noise of mean 1 of every
     setting's own, and the baseline's shared by all of them."""
     dice = np.random.default_rng(20260131)
-    prompts = tuple(f"p{n}" for n in range(PROMPTS))
+    prompts = tuple(f"p{n}" for n in range(count))
     for seed in range(draws):
         forget()
-        long = dice.gamma(4.0, 0.5, PROMPTS)
-        base = long * dice.gamma(25.0, 1 / 25, PROMPTS)
+        long = dice.gamma(4.0, 0.5, count)
+        base = long * dice.gamma(25.0, 1 / 25, count)
         arms = []
         for one, truth in zip(settings, truths, strict=True):
-            table = np.full((PROMPTS, len(COLUMNS)), np.nan)
-            seconds = long / truth * dice.gamma(25.0, 1 / 25, PROMPTS)
+            table = np.full((count, len(COLUMNS)), np.nan)
+            seconds = long / truth * dice.gamma(25.0, 1 / 25, count)
             for name, column in (("base_s", base), ("s", seconds)):
                 table[:, COLUMNS.index(name)] = column
             for name in ("base_tokens", "tokens"):
@@ -75,6 +75,29 @@ def test_the_fastest_by_far_is_named(settings: tuple[Comparison, ...]) -> None:
     for arms, found in drawn(settings, truths, 20):
         assert found.best is arms[-1]
         assert found.tied == ()
+
+
+def test_the_number_of_prompts_that_is_named_is_of_the_right_size(
+    settings: tuple[Comparison, ...],
+) -> None:
+    """With half of what five prompts name, most sweeps are open; with twice as many, few are."""
+    truths, least = [TRUTH] * SETTINGS, 1.05
+    said = [
+        found.prompts_needed(one.number, least)
+        for arms, found in drawn(settings, truths, 40, count=5)
+        for one in arms
+    ]
+    named = int(np.median([number for number in said if number]))
+
+    def settled(count: int) -> float:
+        first = settings[0].number
+        lows = [found.speedups[first].low for _, found in drawn(settings, truths, 40, count=count)]
+        return float(np.mean([low is not None and low > least for low in lows]))
+
+    print(f"{named} prompts named; settled with half, all and twice of them: "
+          f"{settled(named // 2)}, {settled(named)}, {settled(2 * named)}")  # fmt: skip
+    assert settled(named // 2) < 0.25
+    assert settled(2 * named) > 0.75
 
 
 def _covers(figure: Figure) -> bool:

@@ -9,11 +9,8 @@ from sweeper.judge.bootstrap import Figure
 from sweeper.judge.compare import Comparison
 from sweeper.judge.shown import fixed
 from sweeper.report.columns import figures
-from sweeper.report.labels import NOT_MEASURED, some_failed, starred, success
+from sweeper.report.labels import NOT_MEASURED, OF_BASELINES, some_failed, starred, success
 from sweeper.values import Json
-
-SAYS_NOTHING = ("no speculation", "is the baseline")
-"""Reasons for which a dash says enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +50,7 @@ def _told(column: Column, comparisons: Sequence[Comparison]) -> bool:
 def number(figure: Figure, digits: int, *, percent: bool = False, mark: str = "") -> Cell:
     """A figure as people read it."""
     if figure.value is None:
-        dash = figure.reason in SAYS_NOTHING
+        dash = figure.reason in OF_BASELINES
         return Cell(text="–" if dash else NOT_MEASURED, reason=figure.reason)
     text = _say(figure.value, digits, percent) + mark
     if figure.low is None or figure.high is None:
