@@ -119,7 +119,11 @@ def hydra_message(problem: Exception) -> str:
     unknown = re.search(r"Could not override '([^']+)'", text)
     if unknown:
         path = unknown[1]
-        return f"{path}: unknown key{did_you_mean(path.rsplit('.', 1)[-1], _keys_beside(path))}"
+        group, _, key = path.rpartition(".")
+        if group and (having := _choices_with(path)):
+            where = ", ".join(having)
+            return f"{path}: the {group} that is chosen has no such key; it is one of {where}"
+        return f"{path}: unknown key{did_you_mean(key, _keys_beside(path))}"
     choice = re.search(r"Could not find '([^']+)/([^'/]+)'", text)
     if choice and (config_dir() / choice[1]).is_dir():
         known = sorted(path.stem for path in (config_dir() / choice[1]).glob("*.yaml"))
@@ -129,18 +133,29 @@ def hydra_message(problem: Exception) -> str:
 
 def _keys_beside(path: str) -> list[str]:
     """Names of the level of the configuration tree that ``path`` points into."""
-    first, *rest = path.split(".")
-    if not rest:
+    if "." not in path:
         names = OmegaConf.load(config_dir() / "config.yaml")
         groups = [entry.name for entry in config_dir().iterdir() if entry.is_dir()]
         own = [str(key) for key in names if key not in ("defaults", "hydra")]
         return sorted({*own, *groups} - {"hydra"})
-    known: set[str] = set()
+    return sorted(set().union(*_keys_of_choices(path).values()))
+
+
+def _choices_with(path: str) -> list[str]:
+    """``load=closed`` and so on: the choices of its group that have the key ``path``."""
+    group, key = path.split(".")[0], path.rsplit(".", 1)[-1]
+    return sorted(f"{group}={name}" for name, keys in _keys_of_choices(path).items() if key in keys)
+
+
+def _keys_of_choices(path: str) -> dict[str, set[str]]:
+    """By choice of its group, the keys of the level that ``path`` points into."""
+    first, *rest = path.split(".")
     if [first, *rest[:1]] == ["hydra", "launcher"]:
         first, rest = "hydra/launcher", rest[1:]
+    found: dict[str, set[str]] = {}
     for choice in (config_dir() / first).glob("*.yaml"):
         node = OmegaConf.load(choice)
         for part in rest[:-1]:
             node = node.get(part) if isinstance(node, DictConfig) else node
-        known |= {str(key) for key in node} if isinstance(node, DictConfig) else set()
-    return sorted(known)
+        found[choice.stem] = {str(key) for key in node} if isinstance(node, DictConfig) else set()
+    return found

@@ -22,6 +22,11 @@ def refused(tmp_path: Path, *overrides: str) -> str:
     [
         ("gamma=0", "gamma: 0: between 1 and 16, or method=none"),
         ("gamma=17", "gamma: 17: between 1 and 16; or allow_large_gamma=true"),
+        (
+            "load.cycle=true",
+            "sweeper: load.cycle: the load that is chosen has no such key; it is one of "
+            "load=closed, load=open, load=ramp",
+        ),
         ("gama=4", "sweeper: gama: unknown key. Did you mean 'gamma'?"),
         ("method=ngrm", "sweeper: method=ngrm: no such choice. Did you mean 'ngram'?"),
         (
